@@ -97,7 +97,7 @@ std::string generation_config(const std::string& text, const std::vector<std::st
 void check_generation_config(const std::string& folder) {
   const std::string name = "generation_config.json", text = text_of(folder, name);
   if (!text.empty() && !try_parse_json<Json>(text).is_object())
-    throw Error(ErrorKind::kData, fmt::format("{}/{} is no JSON object", folder, name),
+    throw Error(ErrorKind::kData, fmt::format("{}/{} is not a JSON object", folder, name),
                 "correct it, or remove it: it says how to sample from the model");
 }
 

@@ -41,9 +41,9 @@ DType check_model(const std::string& path, const ModelConfig& model) {
   if (!differences.empty())
     throw Error(
         ErrorKind::kConfig,
-        fmt::format("{} is of another model:\n    {}", path, fmt::join(differences, "\n    ")),
-        "resume with the config the run was started with, or start anew from these weights with "
-        "model.init and another --run_dir");
+        fmt::format("{} belongs to another model:\n    {}", path, fmt::join(differences, "\n    ")),
+        "resume with the config the run was started with, or start a new run from these weights "
+        "with model.init and another --run_dir");
   const std::string weights = parse_json<nlohmann::json>(text).value("torch_dtype", "float32");
   return weights == "bfloat16" ? DType::kBF16 : weights == "float16" ? DType::kF16 : DType::kF32;
 }
@@ -68,12 +68,11 @@ void check_optimizer(const std::string& folder, std::set<std::string> saved,
     for (const std::string& p : prefixes) names.push_back(p.substr(0, p.size() - 1));
     return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
   };
-  throw Error(
-      ErrorKind::kConfig,
-      fmt::format("{} is of another optimizer: its state is {}, this run's is {}", folder,
-                  listed(saved), listed(wanted)),
-      "resume with the optimizer the run was started with, or start anew from these weights "
-      "with model.init and another --run_dir");
+  throw Error(ErrorKind::kConfig,
+              fmt::format("{} belongs to another optimizer: its state is {}, this run's is {}",
+                          folder, listed(saved), listed(wanted)),
+              "resume with the optimizer the run was started with, or start a new run from these "
+              "weights with model.init and another --run_dir");
 }
 
 std::string same_name(const std::string& name) {
@@ -163,10 +162,9 @@ CheckpointReader::CheckpointReader(const std::string& folder, const ModelConfig&
   if (!is_folder(folder))
     throw Error(ErrorKind::kConfig, fmt::format("there is no checkpoint {}", folder), hint);
   if (!path_exists(folder + "/" + kManifestName))
-    throw Error(
-        ErrorKind::kData,
-        fmt::format("{} is no checkpoint, or not a whole one: it has no {}", folder, kManifestName),
-        hint);
+    throw Error(ErrorKind::kData,
+                fmt::format("{} is not a whole checkpoint: it has no {}", folder, kManifestName),
+                hint);
   try {
     contents_ = std::make_unique<Contents>(folder, model, table, flat);
   } catch (const Error& e) {

@@ -47,7 +47,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text, int base) {
 std::uint64_t parse_hash(std::string_view text) {
   const auto hash = parse_number(text, 16);
   if (text.size() != 16 || !hash)
-    throw Error(ErrorKind::kData, "the manifest is damaged: a hash has not 16 hex digits");
+    throw Error(ErrorKind::kData, "the manifest is damaged: a hash does not have 16 hex digits");
   return *hash;
 }
 
@@ -101,7 +101,8 @@ ManifestFile parse_file(const json& entry) {
 }
 
 Manifest from_json(const json& json) {
-  if (json.at("format") != kFormat) throw Error(ErrorKind::kData, "this is no hgtrain checkpoint");
+  if (json.at("format") != kFormat)
+    throw Error(ErrorKind::kData, "this is not an hgtrain checkpoint");
   if (json.at("version") != kVersion && json["version"] != 1)
     throw Error(
         ErrorKind::kData,

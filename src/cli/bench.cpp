@@ -143,7 +143,8 @@ class Bench final : public Command {
       if (part.starts_with(prefix) && part.size() > prefix.size() &&
           part.find_first_not_of("0123456789", prefix.size()) == part.npos)
         return set(key, part.substr(prefix.size()));
-    throw Error(ErrorKind::kConfig, fmt::format("--layouts {}: '{}' is no layout", layouts_, part),
+    throw Error(ErrorKind::kConfig,
+                fmt::format("--layouts {}: '{}' is not a layout", layouts_, part),
                 "one, dp, zero1 to zero3, ppN, tpN, tpN+sp, cpN, a schedule such as zb_h1, or "
                 "several of them as in pp2+zero1, with commas between layouts");
   }

@@ -57,10 +57,10 @@ class BenchComm final : public Command {
   int workers() const { return num_gpus_.value_or(num_workers_.value_or(2)); }
   void check_flags() const {
     if (num_gpus_ && num_workers_)
-      throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers exclude each other",
-                  "--num_gpus N for N GPUs, --num_workers N for N workers on the CPU");
+      throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers are both given",
+                  "use --num_gpus N for N GPUs, or --num_workers N for N workers on the CPU");
     if (oversubscribe_ && !num_gpus_)
-      throw Error(ErrorKind::kConfig, "--oversubscribe without --num_gpus",
+      throw Error(ErrorKind::kConfig, "--oversubscribe needs --num_gpus",
                   "workers on the CPU share it anyway");
     check_range(num_gpus_ ? "--num_gpus" : "--num_workers", workers(), 2, 1024);
     check_range("--min_bytes", min_bytes_, 4, std::int64_t{1} << 40);
@@ -69,8 +69,8 @@ class BenchComm final : public Command {
     if (min_bytes_ % 4 != 0)
       throw Error(
           ErrorKind::kConfig,
-          fmt::format("--min_bytes {} is no multiple of 4, the size of an fp32", min_bytes_),
-          fmt::format("--min_bytes {}", min_bytes_ / 4 * 4));
+          fmt::format("--min_bytes {} is not a multiple of 4, the size of an fp32", min_bytes_),
+          fmt::format("use --min_bytes {}", min_bytes_ / 4 * 4));
     if (num_gpus_) {
       const VisibleDevices visible = visible_gpus();
       require_gpus(oversubscribe_ ? 1 : *num_gpus_, visible);

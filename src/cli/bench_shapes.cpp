@@ -31,8 +31,8 @@ LoadResult load(const std::string& shape, const LoadOptions& options) {
   if (shape == "small") return load_config_text(std::string(kSmall) += kBoth, "small", options);
   if (shape == "124m") return load_config_text(std::string(k124m) += kBoth, "124m", options);
   if (!path_exists(shape, ErrorKind::kConfig))
-    throw Error(ErrorKind::kConfig, fmt::format("there is no shape and no file {}", shape),
-                "--shape small, --shape 124m, or a config file");
+    throw Error(ErrorKind::kConfig, fmt::format("{} is neither a shape nor a file", shape),
+                "use --shape small, --shape 124m, or the path of a config file");
   return load_config(shape, options);
 }
 

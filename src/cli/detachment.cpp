@@ -77,7 +77,8 @@ void redirect(int fd, const char* file, int flags) {
 
 void require_own_start(bool detach, bool is_met_by_nodes) {
   if (detach && is_met_by_nodes)
-    throw Error(ErrorKind::kConfig, "--detach on a node of a job that a scheduler has started",
+    throw Error(ErrorKind::kConfig,
+                "--detach cannot be used on a node of a job that a scheduler has started",
                 "leave it out: the scheduler keeps the job without a shell");
 }
 

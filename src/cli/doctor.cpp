@@ -72,7 +72,7 @@ class Doctor final : public Command {
     namespace fs = std::filesystem;
     const std::vector<JobHost> hosts = hosts_of(hosts_);
     if (links_ && hosts.size() < 2)
-      throw Error(ErrorKind::kConfig, "--links is for several hosts", "--hosts a,b --links");
+      throw Error(ErrorKind::kConfig, "--links needs several hosts", "use --hosts a,b --links");
     if (!hosts.empty() && !is_this_machine(hosts)) return look_at_hosts(hosts);
     const fs::path program_folder = own_program().parent_path();
     Machine machine = look_at_machine(cuda_library_folders(program_folder));

@@ -57,8 +57,9 @@ class Launch final : public Command {
 
   int run(const std::vector<std::string>& program) override {
     if (program.empty())
-      throw Error(ErrorKind::kConfig, "there is no program to start",
-                  "hgtrain launch --num_workers 4 -- PROGRAM ARGUMENTS...");
+      throw Error(
+          ErrorKind::kConfig, "no program to start is named",
+          "name it after two dashes: hgtrain launch --num_workers 4 -- PROGRAM ARGUMENTS...");
     if (const auto code = start_nodes(host_flags_, dry_run_)) return *code;
     fill_hosts();
     fill_spec(program);
@@ -101,11 +102,11 @@ class Launch final : public Command {
   void check_detach() const {
     require_own_start(detach_, spec_.rendezvous.has_value());
     if (detach_ && dry_run_)
-      throw Error(ErrorKind::kConfig, "--detach with --dry_run",
+      throw Error(ErrorKind::kConfig, "--detach cannot be combined with --dry_run",
                   "a dry run ends at once: leave out --detach");
     if (detach_ && spec_.log_dir.empty())
-      throw Error(ErrorKind::kConfig, "--detach without --log_dir",
-                  "--log_dir DIR keeps what the programs print once the shell is gone");
+      throw Error(ErrorKind::kConfig, "--detach needs --log_dir",
+                  "add --log_dir DIR, which keeps what the programs print once the shell is gone");
   }
 
   void tell_notice(const std::string& text) const { tell_all(fmt::format("hgtrain: {}\n", text)); }
@@ -133,7 +134,7 @@ class Launch final : public Command {
   void fill_spec(const std::vector<std::string>& program) {
     spec_.argv = [program](int) { return program; };
     if ((named_hosts_.empty() || spec_.rendezvous) && !spec_.exports.empty())
-      throw Error(ErrorKind::kConfig, "--export is for --hosts",
+      throw Error(ErrorKind::kConfig, "--export needs --hosts",
                   "on this machine, programs inherit the whole environment");
     spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
     spec_.shown_ranks = RankSet::parse(shown_ranks_);
@@ -156,8 +157,8 @@ class Launch final : public Command {
       for (const auto& [name, value] : host_environment(host))
         if (spec_.env.contains(name))
           throw Error(ErrorKind::kConfig,
-                      fmt::format("--env {}={}, and host {} gets {}={}", name, spec_.env[name],
-                                  host.name, name, value),
+                      fmt::format("--env {}={} contradicts the hosts: {} gets {}={}", name,
+                                  spec_.env[name], host.name, name, value),
                       "keep one of them");
     if (spec_.hosts.empty() && !named_hosts_.empty())
       spec_.env.merge(host_environment(named_hosts_[0]));
@@ -173,12 +174,12 @@ class Launch final : public Command {
   std::optional<int> asked_workers() const {
     constexpr int kMaxWorkers = 4096;
     if (num_workers_ && num_gpus_)
-      throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers exclude each other",
+      throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers are both given",
                   "keep one of them");
     if (num_workers_) check_range("--num_workers", *num_workers_, 1, kMaxWorkers);
     if (num_gpus_ == 0)
-      throw Error(ErrorKind::kConfig, "--num_gpus 0 starts nothing",
-                  "for N workers on the CPU: --num_workers N");
+      throw Error(ErrorKind::kConfig, "--num_gpus 0 starts no program",
+                  "for N workers on the CPU, use --num_workers N");
     if (num_gpus_) check_range("--num_gpus", *num_gpus_, 1, kMaxWorkers);
     return num_workers_ ? num_workers_ : num_gpus_;
   }

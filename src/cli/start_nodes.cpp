@@ -34,7 +34,7 @@ int number_of(const std::string& text, const std::string& what) {
   const auto end = std::from_chars(text.data(), text.data() + text.size(), out);
   if (end.ec != std::errc() || end.ptr != text.data() + text.size() || out < 1)
     throw Error(ErrorKind::kConfig,
-                fmt::format("--launcher slurm: {}{} is no number of nodes", what, text));
+                fmt::format("--launcher slurm: {}{} is not a number of nodes", what, text));
   return out;
 }
 
@@ -48,27 +48,32 @@ void require_no_hosts(const HostFlags& flags) {
     if (is_given)
       throw Error(
           ErrorKind::kConfig,
-          fmt::format("--launcher slurm and {}: the nodes are those of the allocation", flag),
+          fmt::format(
+              "--launcher slurm cannot be combined with {}: the nodes are those of the allocation",
+              flag),
           fmt::format("leave out {}; salloc and sbatch have --nodelist and --exclude", flag));
 }
 
 int nodes_to_start(const HostFlags& flags) {
   if (variable("SLURM_JOB_ID").empty())
     throw Error(ErrorKind::kConfig,
-                "--launcher slurm starts the nodes of an allocation, and this shell has none",
-                "salloc --nodes 2 hgtrain ..., or the command in a script for sbatch");
+                "--launcher slurm starts the nodes of an allocation, but this shell has none",
+                "use salloc --nodes 2 hgtrain ..., or put the command in a script for sbatch");
   if (!variable("SLURM_STEP_ID").empty() && variable("SLURM_STEP_NUM_TASKS") != "1")
-    throw Error(ErrorKind::kConfig,
-                fmt::format("--launcher slurm, and srun has started {} of this command already",
-                            variable("SLURM_STEP_NUM_TASKS")),
-                "leave out --launcher, or start the command without srun");
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format(
+            "--launcher slurm cannot be used, because srun has already started {} of this command",
+            variable("SLURM_STEP_NUM_TASKS")),
+        "leave out --launcher, or start the command without srun");
   require_no_hosts(flags);
   const int allocated = number_of(variable("SLURM_JOB_NUM_NODES"), "SLURM_JOB_NUM_NODES=");
   if (flags.num_nodes.empty()) return allocated;
   const int asked = number_of(flags.num_nodes, "--num_nodes ");
   if (asked > allocated)
     throw Error(ErrorKind::kConfig,
-                fmt::format("--num_nodes {}, and the allocation has {}", asked, allocated));
+                fmt::format("--num_nodes {} is more than the nodes of the allocation, {}", asked,
+                            allocated));
   return asked;
 }
 
@@ -91,12 +96,13 @@ std::optional<int> start_nodes(const HostFlags& flags, bool dry_run) {
   const std::string& launcher = flags.launcher;
   if (launcher.empty() || launcher == "ssh" || launcher == "pdsh") return std::nullopt;
   if (launcher != "slurm")
-    throw Error(ErrorKind::kConfig,
-                fmt::format("--launcher {} is not built: hgtrain starts nodes by ssh or, with "
-                            "--launcher slurm, by srun",
-                            launcher),
-                "under MPI: mpirun -np N --map-by ppr:1:node --bind-to none -x HGTRAIN_JOB_SECRET "
-                "hgtrain ... --master_addr HOST (the first of them)");
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("--launcher {} is not built: hgtrain starts nodes by ssh or, with "
+                    "--launcher slurm, by srun",
+                    launcher),
+        "under MPI, use mpirun -np N --map-by ppr:1:node --bind-to none -x HGTRAIN_JOB_SECRET "
+        "hgtrain ... --master_addr HOST (the first of them)");
   const int nodes = nodes_to_start(flags);
   const std::vector<std::string> command = srun_command(nodes);
   if (dry_run) {

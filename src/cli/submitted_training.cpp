@@ -29,7 +29,7 @@ void SubmittedTraining::add_options(Options& options) {
 void SubmittedTraining::check(const std::vector<std::string>& overrides, bool is_data_here) {
   if (gpus.has_value() == workers.has_value())
     throw Error(ErrorKind::kConfig, "a job needs either --gpus or --num_workers",
-                "--gpus 8 for eight GPUs of each node");
+                "use --gpus 8 for eight GPUs of each node");
   check_range("--nodes", nodes, 1, 100'000);
   check_range(gpus ? "--gpus" : "--num_workers", per_node(), 1, 1024);
   check_range("--cpus", cpus.value_or(1), 1, 100'000);

@@ -24,46 +24,45 @@ void check_flags(const TrainFlags& flags) {
   if (flags.config.empty())
     refuse("no config is named", "name one, as in --config configs/quickstart.json");
   if (flags.num_gpus && flags.num_workers)
-    refuse("--num_gpus and --num_workers exclude each other",
-           "--num_gpus N for N GPUs, --num_workers N for N workers on the CPU");
+    refuse("--num_gpus and --num_workers are both given",
+           "use --num_gpus N for N GPUs, or --num_workers N for N workers on the CPU");
   if (flags.num_gpus && flags.device == "cpu")
-    refuse("--num_gpus with --device cpu", "for N workers on the CPU: --num_workers N");
+    refuse("--num_gpus cannot be combined with --device cpu",
+           "for N workers on the CPU, use --num_workers N");
   if (flags.num_workers && flags.device == "cuda")
-    refuse("--num_workers starts CPU workers, but the device is cuda", "for N GPUs: --num_gpus N");
-  if (flags.num_gpus.value_or(1) < 1)
-    refuse("--num_gpus is not positive",
-           "leave it out to use all; for N workers on the CPU: --num_workers N");
-  if (flags.num_workers.value_or(1) < 1)
-    refuse("--num_workers is not positive", "leave it out for one");
-  if (flags.num_workers.value_or(1) > kMaxWorkers)
-    refuse(
-        fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMaxWorkers),
-        "one for each core is plenty");
+    refuse("--num_workers starts CPU workers, but the device is cuda",
+           "for N GPUs, use --num_gpus N");
+  check_range("--num_gpus", flags.num_gpus.value_or(1), 1, kMaxWorkers,
+              "leave it out to use all; for N workers on the CPU, use --num_workers N");
+  check_range("--num_workers", flags.num_workers.value_or(1), 1, kMaxWorkers,
+              "leave it out to start one; one for each core is plenty");
   RankSet::parse(flags.shown_ranks);  // refuses what is none
   check_range("--master_port", flags.on_hosts.master_port, 0, 65535);
   const std::vector<JobHost> hosts = hosts_of(flags);
   if (!hosts.empty() && !flags.gpu.empty())
-    refuse("--gpu looks at one machine, and there are hosts",
+    refuse("--gpu cannot be combined with hosts: it is about one machine",
            "leave out --hosts and --hostfile to see whether it fits such a GPU");
   for (const JobHost& host : hosts)
     if (host.workers == 0)
       refuse(fmt::format("host {} has no number of workers", host.name),
              fmt::format("--hosts {0}:4, or --num_workers for those without one", host.name));
   if (flags.detach && flags.dry_run)
-    refuse("--detach with --dry_run", "a dry run ends at once: leave out --detach");
+    refuse("--detach cannot be combined with --dry_run",
+           "a dry run ends at once: leave out --detach");
   if (!flags.gpu.empty() && !flags.dry_run)
-    refuse("--gpu without --dry_run", "GPUs to train on are counted: --num_gpus N");
+    refuse("--gpu needs --dry_run", "to train on N GPUs, use --num_gpus N");
   if (!flags.gpu.empty() && (flags.device == "cpu" || flags.num_workers))
-    refuse("--gpu with workers on the CPU", "leave out --gpu, or --num_workers and --device cpu");
+    refuse("--gpu cannot be combined with workers on the CPU",
+           "leave out --gpu, or --num_workers and --device cpu");
   if (flags.trace_steps && flags.trace.empty() && !flags.profile)
-    refuse("--trace_steps without --trace or --profile", "add --trace FILE or --profile");
-  if (flags.trace_steps.value_or(1) < 1)
-    refuse("--trace_steps is not positive", "leave it out for ten");
-  if (flags.steps.value_or(1) > kMaxSteps)
+    refuse("--trace_steps needs --trace or --profile", "add --trace FILE or --profile");
+  check_range("--trace_steps", flags.trace_steps.value_or(1), 1, kMaxSteps,
+              "leave it out for ten steps");
+  if (flags.steps.value_or(1) > kMaxSteps)  // what int64 cannot hold arrives as its largest value
     refuse(fmt::format("--steps is larger than {}", kMaxSteps),
-           "leave it out for the config's training.train_iters");
-  if (flags.steps.value_or(1) < 1)
-    refuse("--steps is not positive", "leave it out for the config's training.train_iters");
+           "leave it out to use the config's training.train_iters");
+  check_range("--steps", flags.steps.value_or(1), 1, kMaxSteps,
+              "leave it out to use the config's training.train_iters");
 }
 
 std::vector<JobHost> hosts_of(const TrainFlags& flags) {

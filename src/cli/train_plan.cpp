@@ -236,10 +236,11 @@ void tell_incomplete(const TrainFlags& flags, const std::string& saved,
   if (flags.resume != "auto") return;
   for (const std::string& folder : list_incomplete(flags.run_dir)) {
     if (folder < saved) break;
-    notices.push_back({Severity::kNotice,
-                       fmt::format("{} is passed over: it has no {}, so it is no whole checkpoint",
-                                   folder, kManifestName),
-                       "", "", 0, ""});
+    notices.push_back(
+        {Severity::kNotice,
+         fmt::format("{} is passed over: it has no {}, so it is not a whole checkpoint", folder,
+                     kManifestName),
+         "", "", 0, ""});
   }
 }
 

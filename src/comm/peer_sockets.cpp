@@ -242,7 +242,7 @@ class Meeting {
     OwnedSocket socket = std::move(stranger.socket);
     const int rank = stranger.bytes == sizeof(Proof) ? rank_in(stranger.proof) : -1;
     if (rank < 0) {
-      log_warning("dropped a connection to the port of rank {} that is not of this job",
+      log_warning("dropped a connection to the port of rank {} that does not belong to this job",
                   options_.job_rank(options_.rank));
       return 0;
     }

@@ -68,7 +68,7 @@ SharedSegment SharedSegment::open(const std::string& name, std::size_t bytes) {
   const std::size_t slash = std::min(name.rfind('/'), name.size());
   const std::string path = name.substr(0, slash);
   if (target_of(path) != "/memfd:" + name.substr(std::min(slash + 1, name.size())) + " (deleted)")
-    throw Error(ErrorKind::kPeer, name + " is not of this machine");
+    throw Error(ErrorKind::kPeer, name + " belongs to another machine");
   File file = File::open(path, O_RDWR, 0, ErrorKind::kPeer);
   if (file.size() != static_cast<std::int64_t>(bytes))
     throw Error(ErrorKind::kPeer, name + " has another size");

@@ -262,7 +262,7 @@ void check_complete(Loading& loading) {
   };
   const TrainingConfig& t = loading.config().training;
   if (loading.config().data.train.empty() && !loading.refused("data.train_data_path"))
-    missing("data.train_data_path is missing: what to train on", "data");
+    missing("data.train_data_path is missing: it names the data to train on", "data");
   const bool length = t.train_iters > 0 || t.num_epochs > 0 || t.train_samples > 0 ||
                       loading.refused("training.train_iters") ||
                       loading.refused("training.num_epochs") ||
@@ -270,13 +270,13 @@ void check_complete(Loading& loading) {
   const bool width = t.seq_length > 0 || loading.refused("training.seq_length");
   if (!length && !width)
     missing(
-        "training.train_iters and training.seq_length are missing: how long to train, and how "
-        "many tokens a sample has",
+        "training.train_iters and training.seq_length are missing: they say how long to train, and "
+        "how many tokens a sample has",
         "training");
   else if (!length)
-    missing("training.train_iters is missing: how long to train", "training");
+    missing("training.train_iters is missing: it says how long to train", "training");
   else if (!width)
-    missing("training.seq_length is missing: how many tokens a sample has", "training");
+    missing("training.seq_length is missing: it says how many tokens a sample has", "training");
   const DataConfig& d = loading.config().data;
   if (t.eval_interval > 0 && d.valid.empty() && d.valid_fraction == 0 &&
       !loading.refused("data.valid_data_path") && !loading.refused("data.valid_fraction"))

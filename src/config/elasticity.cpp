@@ -122,7 +122,7 @@ bool check_elasticity(Loading& loading, std::int64_t group) {
   if (config.micro_batch_sizes.empty())
     wrong("micro_batch_sizes", "elasticity.micro_batch_sizes is empty", "for example [2, 4, 6]");
   if (config.version < 0.2 && config.model_parallel_size > 1)
-    wrong("model_parallel_size", "version 0.1 of elasticity knows no model_parallel_size",
+    wrong("model_parallel_size", "version 0.1 of elasticity has no model_parallel_size",
           "set elasticity.version to 0.2");
   else if (config.num_gpus_per_node % config.model_parallel_size != 0)
     wrong("model_parallel_size",

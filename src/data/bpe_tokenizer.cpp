@@ -66,7 +66,8 @@ class BpeTokenizer final : public Tokenizer {
     for (const std::int32_t id : ids) {
       if (id < 0 || id >= vocab_size())
         throw Error(ErrorKind::kData,
-                    fmt::format("token id {} is none of the tokenizer's {}", id, vocab_size()));
+                    fmt::format("token id {} is outside the tokenizer's vocabulary of {}", id,
+                                vocab_size()));
       text += parts_.bytes[static_cast<std::size_t>(id)];
     }
     const std::string& strip = parts_.decoder.strip;

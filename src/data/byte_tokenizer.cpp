@@ -29,8 +29,9 @@ class ByteTokenizer final : public Tokenizer {
     std::string text;
     for (const std::int32_t id : ids) {
       if (id < 0 || id > kEndOfText)
-        throw Error(ErrorKind::kData,
-                    fmt::format("token id {} is none of the byte tokenizer's 257", id));
+        throw Error(
+            ErrorKind::kData,
+            fmt::format("token id {} is outside the byte tokenizer's vocabulary of 257", id));
       if (id == kEndOfText)
         text += kEndOfTextName;
       else

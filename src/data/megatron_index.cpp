@@ -110,12 +110,12 @@ MegatronIndex read_megatron_index(const std::string& path) {
     fail(file, bytes, fmt::format("it ends within its header of {} bytes", kLengthsOffset));
   std::array<char, 9> magic{};
   file.read_at(0, std::as_writable_bytes(std::span(magic)));
-  if (magic != kMagic) fail(file, 0, "it does not start with MMIDIDX: no Megatron index");
+  if (magic != kMagic) fail(file, 0, "it does not start with MMIDIDX: not a Megatron index");
   if (const auto version = field<std::uint64_t>(file, kVersionOffset); version != 1)
     fail(file, kVersionOffset, fmt::format("version {}, but only 1 is known", version));
   const auto code = field<std::uint8_t>(file, kTypeOffset);
   if (code < 1 || code > 8)
-    fail(file, kTypeOffset, fmt::format("dtype code {} is none of 1 .. 8", code));
+    fail(file, kTypeOffset, fmt::format("dtype code {} is not from 1 to 8", code));
   const auto type = static_cast<TokenType>(code);
 
   const auto sequences = field<std::int64_t>(file, kSequencesOffset);

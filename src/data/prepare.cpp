@@ -101,7 +101,7 @@ class EncodedUnits {
 
 std::size_t thread_count(std::int64_t asked) {
   if (asked < 0 || asked > 4096)
-    throw Error(ErrorKind::kConfig, fmt::format("--threads {} is not in 0 .. 4096", asked));
+    throw Error(ErrorKind::kConfig, fmt::format("--threads {} is not from 0 to 4096", asked));
   return asked > 0 ? static_cast<std::size_t>(asked)
                    : std::max(1u, std::thread::hardware_concurrency());
 }

@@ -130,7 +130,7 @@ TokenFile TokenFile::open_single(const std::string& path, TokenType bare_type) {
   std::array<std::int32_t, 3> header{};
   if (bytes >= 12) file.read_at(0, std::as_writable_bytes(std::span(header)));
   if (header[0] == kLlmCEvalMagic)
-    throw Error(ErrorKind::kData, path + " is an llm.c evaluation file, no stream of tokens");
+    throw Error(ErrorKind::kData, path + " is an llm.c evaluation file, not a stream of tokens");
   if (header[0] == kLlmCMagic16 || header[0] == kLlmCMagic32) {
     const TokenType type = check_llm_c(file, header, bytes);
     return TokenFile(std::move(file), Format::kLlmC, type, kLlmCHeaderBytes);

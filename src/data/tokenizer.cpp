@@ -22,7 +22,7 @@ constexpr std::int64_t kMaxBytes = std::int64_t{1} << 28;
 std::string end_of_text_in(const std::string& path, const std::string& text) {
   const auto json = try_parse_json<nlohmann::json>(text);
   if (json.is_discarded() || !json.is_object())
-    throw Error(ErrorKind::kData, fmt::format("{} is no JSON object", path));
+    throw Error(ErrorKind::kData, fmt::format("{} is not a JSON object", path));
   const auto eos = json.find("eos_token");
   if (eos == json.end()) return "";
   if (eos->is_string()) return eos->get<std::string>();

@@ -22,7 +22,7 @@ constexpr std::int64_t kMaxIds = std::int64_t{1} << 24;  // bounds the table of 
 std::int32_t parse_id(const json& value) {
   const std::int64_t id = json_integer(value);
   if (id < 0 || id >= kMaxIds)
-    throw Error(ErrorKind::kData, fmt::format("{} is no token id", value.dump()));
+    throw Error(ErrorKind::kData, fmt::format("{} is not a token id", value.dump()));
   return static_cast<std::int32_t>(id);
 }
 
@@ -212,7 +212,7 @@ auto read_json(const std::string& text, Read read) {
   try {
     return read(json::parse(text, limit_depth));
   } catch (const json::parse_error&) {
-    throw Error(ErrorKind::kData, "the file is not JSON, so it is no tokenizer.json");
+    throw Error(ErrorKind::kData, "the file is not JSON, so it is not a tokenizer.json");
   } catch (const json::exception& e) {  // "[json.exception.out_of_range.403] key 'model' ..."
     const std::string_view what = e.what();
     throw Error(ErrorKind::kData,

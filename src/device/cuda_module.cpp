@@ -31,8 +31,9 @@ const CudaTables* tables_of(void* library, const std::string& file) {
   if (tables->version != kCudaTableVersion)
     throw Error(
         ErrorKind::kDevice,
-        fmt::format("{} is of another build: its interface is version {:x}, this program's {:x}",
-                    file, tables->version, kCudaTableVersion),
+        fmt::format(
+            "{} comes from another build: its interface is version {:x}, this program's {:x}", file,
+            tables->version, kCudaTableVersion),
         "put the hgtrain_cuda.so of this build next to the program");
   return tables;
 }

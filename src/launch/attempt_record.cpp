@@ -45,7 +45,8 @@ void describe_rank(const AttemptRecord& attempt, const Failure& failure, Verdict
   if (out.message.empty()) out.message = rank.error_message;
   if (!spec.own_workers && out.hint.empty() && !attempt.port_user.empty())
     out.hint = fmt::format(
-        "{} listens on MASTER_PORT {} and is not of this job; rank 0 could not; --master_port "
+        "{} listens on MASTER_PORT {} and does not belong to this job; rank 0 could not; "
+        "--master_port "
         "chooses another",
         attempt.port_user, attempt.master_port);
   if (!spec.own_workers)

@@ -193,7 +193,7 @@ RankView& Coordinator::view_of(int rank, const AgentLink& link) {
   const std::size_t host = host_of(link);
   if (rank < 0 || rank >= spec_.num_workers || ranks_[static_cast<std::size_t>(rank)].host != host)
     throw Error(ErrorKind::kPeer,
-                fmt::format("an agent speaks of rank {}, which it has not", rank));
+                fmt::format("an agent reported on rank {}, which it does not run", rank));
   return ranks_[static_cast<std::size_t>(rank)];
 }
 

@@ -66,7 +66,7 @@ std::vector<JobHost> nodes(const std::string& number, int workers) {
 
 std::vector<JobHost> named_hosts(const HostFlags& flags) {
   if (!flags.hosts.empty() && !flags.hostfile.empty())
-    throw refused("--hosts and --hostfile exclude each other", "keep one of them");
+    throw refused("--hosts and --hostfile are both given", "keep one of them");
   if (!flags.hosts.empty()) return parse_hosts(flags.hosts);
   if (flags.hostfile.empty() && flags.node_rank) {
     const bool is_task_per_worker = flags.shares_node && !flags.num_workers;
@@ -86,20 +86,19 @@ std::vector<JobHost> named_hosts(const HostFlags& flags) {
 void refuse_without_hosts(const HostFlags& flags) {
   ErrorList wrong;
   if (!flags.include.empty() || !flags.exclude.empty())
-    wrong.add(refused("--include and --exclude choose among the hosts of --hosts or --hostfile",
-                      "GPUs of this machine: --include localhost:0,2"));
-  if (!flags.num_nodes.empty() && node_range(flags.num_nodes).max != 1)
     wrong.add(
-        refused(fmt::format("--num_nodes {} without hosts", flags.num_nodes),
-                "name them: --hosts a:4,b:4, or --hostfile FILE; or start each by itself with "
-                "its --node_rank"));
+        refused("--include and --exclude need --hosts or --hostfile, whose hosts they choose from",
+                "to choose GPUs of this machine, use --include localhost:0,2"));
+  if (!flags.num_nodes.empty() && node_range(flags.num_nodes).max != 1)
+    wrong.add(refused(fmt::format("--num_nodes {} needs hosts", flags.num_nodes),
+                      "name them with --hosts a:4,b:4 or --hostfile FILE; or start the command on "
+                      "each node, with its --node_rank"));
   if (!flags.node_rank && !flags.master_addr.empty() && flags.master_addr != "127.0.0.1" &&
       flags.master_addr != "localhost")
-    wrong.add(refused(fmt::format("--master_addr {} without --hosts", flags.master_addr),
-                      "leave it out: workers of this machine meet at 127.0.0.1"));
-  if (flags.ssh_port != 0) wrong.add(refused("--ssh_port without --hosts", "leave it out"));
-  if (flags.elastic_timeout)
-    wrong.add(refused("--elastic_timeout without --hosts", "leave it out"));
+    wrong.add(refused(fmt::format("--master_addr {} needs --hosts", flags.master_addr),
+                      "leave it out: the workers of this machine find each other at 127.0.0.1"));
+  if (flags.ssh_port != 0) wrong.add(refused("--ssh_port needs --hosts", "leave it out"));
+  if (flags.elastic_timeout) wrong.add(refused("--elastic_timeout needs --hosts", "leave it out"));
   wrong.throw_if_any();
 }
 
@@ -219,7 +218,7 @@ std::vector<JobHost> without_excluded(const std::string& filter, std::vector<Job
     std::vector<std::string> left = slots_of(hosts[i]);
     if (said.is_named && left.empty())
       wrong.add(
-          refused(fmt::format("--exclude: how many slots host {} has is not known", hosts[i].name),
+          refused(fmt::format("--exclude needs to know how many slots host {} has", hosts[i].name),
                   fmt::format("--hosts {}:4", hosts[i].name)));
     std::erase_if(left, [&](const std::string& slot) { return is_in(said.slots, slot); });
     if (!said.is_named)
@@ -237,7 +236,7 @@ void take_workers(std::int64_t workers, std::vector<JobHost>& hosts) {
   ErrorList wrong;
   for (JobHost& host : hosts) {
     if (host.workers > 0 && workers > host.workers)
-      wrong.add(refused(fmt::format("{} workers on each host are asked for, and {} has {} slot{}",
+      wrong.add(refused(fmt::format("{} workers on each host are asked for, but {} has {} slot{}",
                                     workers, host.name, host.workers, host.workers == 1 ? "" : "s"),
                         "ask for fewer, or leave the number to the hosts"));
     host.workers = static_cast<int>(workers);
@@ -274,8 +273,8 @@ void take_hosts(const NodeRange& range, std::vector<JobHost>& hosts) {
 void set_address(const std::string& address, std::vector<JobHost>& hosts) {
   JobHost& first = hosts.front();
   if (!first.address.empty() && first.address != address)
-    throw refused(fmt::format("--master_addr {}, but the hostfile says that {} is at {}", address,
-                              first.name, first.address),
+    throw refused(fmt::format("--master_addr {} contradicts the hostfile, in which {} is at {}",
+                              address, first.name, first.address),
                   "keep one of them");
   first.address = address;
 }
@@ -290,27 +289,25 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   }
   ErrorList wrong;
   if (!flags.include.empty() && !flags.exclude.empty())
-    wrong.add(refused("--include and --exclude exclude each other", "keep one of them"));
+    wrong.add(refused("--include and --exclude are both given", "keep one of them"));
   if ((!flags.include.empty() || !flags.exclude.empty()) &&
       (!flags.num_nodes.empty() || flags.num_workers))
-    wrong.add(
-        refused("--include and --exclude say which workers there are, and so does a number "
-                "of nodes or workers",
-                "keep one of them"));
+    wrong.add(refused("--include or --exclude cannot be combined with a number of nodes or workers",
+                      "keep one of them"));
   if (flags.num_workers && *flags.num_workers < 1)
-    wrong.add(refused(fmt::format("{} workers on each host are none", *flags.num_workers)));
+    wrong.add(
+        refused(fmt::format("{} is not a number of workers on each host", *flags.num_workers)));
   const auto num_hosts = static_cast<std::int64_t>(without_spares(hosts).size());
   const NodeRange range =
       flags.num_nodes.empty() ? NodeRange{0, num_hosts} : node_range(flags.num_nodes);
   if ((range.min == 0 ? range.max : range.min) > num_hosts)
-    wrong.add(
-        refused(fmt::format("--num_nodes {}, and there {}", flags.num_nodes,
-                            num_hosts == 1 ? "is 1 host" : fmt::format("are {} hosts", num_hosts)),
-                "leave it out for all hosts"));
+    wrong.add(refused(fmt::format("--num_nodes {} is more than the number of hosts, {}",
+                                  flags.num_nodes, num_hosts),
+                      "leave it out for all hosts"));
   if (flags.ssh_port < 0 || flags.ssh_port > 65535)
     wrong.add(refused(fmt::format("--ssh_port {} is not a port", flags.ssh_port)));
   if (flags.elastic_timeout && (*flags.elastic_timeout < 0 || *flags.elastic_timeout > kMaxTimeout))
-    wrong.add(refused(fmt::format("--elastic_timeout {} is no number of seconds, 0 to {}",
+    wrong.add(refused(fmt::format("--elastic_timeout {} is not a number of seconds from 0 to {}",
                                   *flags.elastic_timeout, kMaxTimeout)));
   wrong.throw_if_any();
 
@@ -326,9 +323,9 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
     if (host.ssh_port == 0) host.ssh_port = static_cast<int>(flags.ssh_port);
   const bool is_elastic = range.min > 0 || std::ranges::any_of(hosts, &JobHost::is_spare);
   if (flags.elastic_timeout && !is_elastic)
-    throw refused(
-        "--elastic_timeout, but the job needs all of its hosts",
-        "--num_nodes MIN:MAX lets it continue with fewer; a spare host takes the place of another");
+    throw refused("--elastic_timeout has no effect, because the job needs all of its hosts",
+                  "leave it out; or use --num_nodes MIN:MAX, with which the job continues on fewer "
+                  "hosts, or a spare host");
   return hosts;
 }
 

@@ -71,7 +71,7 @@ std::vector<std::string> expand_names(const std::string& text) {
   for (const std::string& range : split_outside_brackets(inside, ','))
     for (const std::string& number : numbers_in(range)) {
       if (out.size() + ends.size() > kMaxHosts)
-        refuse(fmt::format("'{}' are more than {} hosts", text, kMaxHosts));
+        refuse(fmt::format("'{}' names more than {} hosts", text, kMaxHosts));
       for (const std::string& end : ends) out.push_back(text.substr(0, open) + number + end);
     }
   return out;

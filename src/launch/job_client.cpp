@@ -94,7 +94,7 @@ std::optional<Frame> JobClient::ask(std::string_view request, MessageKind answer
   if (frame && frame->kind == MessageKind::kJobRefusal)
     throw stream_->error(decode_payload<JobRefusal>(frame->payload).why);
   if (frame && frame->kind != answer)
-    throw stream_->error("it gave another answer; is it of another version?");
+    throw stream_->error("its answer does not fit the request; is it another version?");
   return frame;
 }
 

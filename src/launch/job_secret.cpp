@@ -77,7 +77,7 @@ std::string take_job_secret(const HostFlags& flags) {
                 kHowToMake);
   if (secret.size() < kMinBytes)
     throw Error(ErrorKind::kConfig,
-                fmt::format("the job secret in {} has {} bytes, and {} are the least", where,
+                fmt::format("the job secret in {} has {} bytes, but needs at least {}", where,
                             secret.size(), kMinBytes),
                 kHowToMake);
   return secret;

@@ -122,7 +122,8 @@ void JoinListener::read_length(const std::shared_ptr<Guest>& guest) {
                      std::size_t bytes = 0;
                      for (std::size_t i = 0; i < guest->length.size(); ++i)
                        bytes |= std::size_t{guest->length[i]} << (8 * i);
-                     if (bytes == 0 || bytes > kMaxJoinBytes) return drop(guest, "it is no agent");
+                     if (bytes == 0 || bytes > kMaxJoinBytes)
+                       return drop(guest, "it is not an agent");
                      guest->frame.resize(bytes);
                      read_join(guest);
                    });

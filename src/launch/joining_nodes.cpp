@@ -11,7 +11,7 @@ namespace hgt {
 using State = Candidate::State;
 
 std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts) {
-  if (!newcomer.is_readable) return "its hgtrain is of another version than node 0's";
+  if (!newcomer.is_readable) return "its hgtrain has another version than node 0's";
   const Join& join = newcomer.join;
   const int num_nodes = static_cast<int>(hosts.size());
   if (join.num_nodes != num_nodes)

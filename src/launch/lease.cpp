@@ -30,7 +30,7 @@ void Lease::start(std::chrono::milliseconds lease) {
 void Lease::hear() {
   const std::int64_t before_ns = std::exchange(heard_ns_, now_ns());
   if (std::exchange(is_silent_, false))
-    log_info("{} is heard again after {:.1f} s", peer_, (heard_ns_ - before_ns) * 1e-9);
+    log_info("messages from {} arrive again after {:.1f} s", peer_, (heard_ns_ - before_ns) * 1e-9);
 }
 
 /// As in NTP, the round trip took all the time except that for which the peer held the beat.

@@ -35,7 +35,7 @@ struct Address {
     const int result = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
     if (result != 0)
       throw Error(ErrorKind::kPeer,
-                  fmt::format("'{}' is no address: {}", host, gai_strerror(result)));
+                  fmt::format("'{}' is not an address: {}", host, gai_strerror(result)));
   }
   ~Address() { ::freeaddrinfo(list); }
   Address(const Address&) = delete;

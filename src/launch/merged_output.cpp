@@ -37,7 +37,8 @@ void MergedOutput::begin(const RankSet& shown, int world_size) {
 
 void MergedOutput::write(int rank, Stream stream, std::string_view text) {
   if (rank < 0 || rank >= world_size_)
-    throw Error(ErrorKind::kPeer, fmt::format("rank {} printed, which the job has not", rank));
+    throw Error(ErrorKind::kPeer,
+                fmt::format("an agent sent output of rank {}, which the job does not have", rank));
   if (world_size_ == 1) return console_.write(stream, text);
   Source& source = sources_[rank];
   source.rank = rank;

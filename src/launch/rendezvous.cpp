@@ -45,7 +45,7 @@ void take_pod(const std::map<std::string, std::string>& environment, HostFlags& 
   }
   if (!flags.node_rank)
     throw refused("the variable JOB_COMPLETION_INDEX=" + index->second + " is not a number",
-                  "which node this is: --node_rank R");
+                  "add --node_rank R, the number of this node");
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ void take_scheduler(HostFlags& flags) {
                               named, task->starter));
   const std::string num_tasks = std::to_string(task->num_tasks);
   if (!flags.num_nodes.empty() && flags.num_nodes != num_tasks)
-    throw refused(fmt::format("--num_nodes {}, and {} has started {} of this command",
+    throw refused(fmt::format("--num_nodes {} does not match: {} has started {} of this command",
                               flags.num_nodes, task->starter, num_tasks),
                   "leave it out");
   flags.num_nodes = num_tasks;
@@ -86,32 +86,34 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
   const auto num_nodes = static_cast<std::int64_t>(hosts.empty() ? 1 : hosts.size());
   ErrorList wrong;
   if (flags.no_ssh && are_named && !flags.node_rank)
-    wrong.add(refused("--no_ssh: no host knows which of the nodes it is",
-                      "on the first of them --node_rank 0, on the second --node_rank 1, ..."));
+    wrong.add(
+        refused("--no_ssh needs --node_rank, because no host knows which node it is",
+                "add --node_rank 0 on the first host, --node_rank 1 on the second, and so on"));
   if (flags.no_ssh && !are_named && !flags.node_rank)
-    wrong.add(refused("--no_ssh without hosts", "--hostfile FILE, or --nnodes N"));
+    wrong.add(refused("--no_ssh needs hosts", "add --hostfile FILE, or --nnodes N"));
   if (flags.node_rank && are_named && !flags.no_ssh)
-    wrong.add(refused("--node_rank: these hosts are reached by ssh, from one of them",
-                      "--no_ssh if the command is started on each host, otherwise no --node_rank"));
+    wrong.add(refused(
+        "--node_rank cannot be used, because one host reaches the others by ssh",
+        "add --no_ssh if you start the command on each host; otherwise leave out --node_rank"));
   if (flags.node_rank && (*flags.node_rank < 0 || *flags.node_rank >= num_nodes))
-    wrong.add(refused(fmt::format("--node_rank {} of {} node{}", *flags.node_rank, num_nodes,
-                                  num_nodes == 1 ? "" : "s"),
-                      num_nodes == 1 ? "--nnodes says how many there are"
+    wrong.add(refused(fmt::format("--node_rank {} does not fit a job of {} node{}",
+                                  *flags.node_rank, num_nodes, num_nodes == 1 ? "" : "s"),
+                      num_nodes == 1 ? "add --nnodes N, the number of nodes"
                                      : fmt::format("0 to {}", num_nodes - 1)));
   const std::int64_t timeout = flags.join_timeout_seconds.value_or(600);
   if (timeout < 1 || timeout > kMaxJoinSeconds)
-    wrong.add(refused(fmt::format("--join_timeout {} is no number of seconds from 1 to {}", timeout,
-                                  kMaxJoinSeconds),
+    wrong.add(refused(fmt::format("--join_timeout {} is not a number of seconds from 1 to {}",
+                                  timeout, kMaxJoinSeconds),
                       ""));
   if (!flags.job_secret_file.empty() && !flags.job_secret_env.empty())
-    wrong.add(
-        refused("--job_secret_file and --job_secret_env exclude each other", "keep one of them"));
+    wrong.add(refused("--job_secret_file and --job_secret_env are both given", "keep one of them"));
   if (!flags.node_rank) {
     for (const auto& [flag, value] : {std::pair("--job_secret_file", flags.job_secret_file),
                                       std::pair("--job_secret_env", flags.job_secret_env)})
       if (!value.empty())
-        wrong.add(refused(fmt::format("{} is for commands that are started on each node", flag),
-                          "with --node_rank; hosts that ssh reaches need no secret"));
+        wrong.add(refused(
+            fmt::format("{} is only for commands that are started on each node", flag),
+            "leave it out, because hosts that ssh reaches need no secret; or add --node_rank"));
     wrong.throw_if_any();
     return std::nullopt;
   }
@@ -126,7 +128,7 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
     out.address = hosts[0].address.empty() ? bare_name(hosts[0].name) : hosts[0].address;
   if (out.address.empty() && !is_alone)
     wrong.add(refused("the nodes do not know where node 0 is",
-                      "its name or address, on every node: --master_addr HOST"));
+                      "add --master_addr with its name or address, on every node"));
   wrong.throw_if_any();
   return is_alone ? std::nullopt : std::optional(out);
 }

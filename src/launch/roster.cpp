@@ -201,9 +201,9 @@ void Roster::on_frame(Host& host, const Frame& frame) {
 
 void Roster::on_hello(Host& host, const AgentHello& hello) {
   if (std::exchange(host.has_said_hello, true))
-    throw Error(ErrorKind::kPeer, "it said hello twice");
+    throw Error(ErrorKind::kPeer, "it sent a second hello");
   if (hello.version != kAgentVersion)
-    return on_unusable(host, "its hgtrain is of another version than this one");
+    return on_unusable(host, "its hgtrain has another version than this one");
   if (hello.gpus < host.spec.min_gpus)
     return on_unusable(host,
                        fmt::format("programs see {} there, and {} are asked for",

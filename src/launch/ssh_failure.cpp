@@ -101,7 +101,7 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
            "and "
            "HostName or ProxyJump in ~/.ssh/config another";
   if (says(kKeyChanged))
-    return "if the host was installed anew, remove that line (ssh-keygen -R) and confirm its new "
+    return "if the host was reinstalled, remove that line (ssh-keygen -R) and confirm its new "
            "key with " +
            login + "; otherwise something else answers at its address";
   if (says(kKeyUnknown))

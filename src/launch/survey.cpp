@@ -106,7 +106,7 @@ class Survey {
     if (frame.kind == MessageKind::kAgentHello) {
       const auto hello = decode_payload<AgentHello>(frame.payload);
       if (hello.version != kAgentVersion)
-        return end(call, "its hgtrain is of another version than this one");
+        return end(call, "its hgtrain has another version than this one");
       if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
     } else if (frame.kind == MessageKind::kHostFacts) {
       host.facts = decode_payload<HostFacts>(frame.payload);

@@ -218,7 +218,7 @@ void Worker::greet(const Frame& frame) {
   if (!hello.key.matches(key_)) throw Error(ErrorKind::kPeer, "the job key is wrong");
   if (hello.version != kProtocolVersion)
     throw Error(ErrorKind::kPeer,
-                fmt::format("it speaks version {} of the control channel, hgtrain speaks {}",
+                fmt::format("it uses version {} of the control channel, but hgtrain uses {}",
                             hello.version, kProtocolVersion));
   if (hello.rank != rank())
     throw Error(ErrorKind::kPeer, fmt::format("it says it is rank {}", hello.rank));

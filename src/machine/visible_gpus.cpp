@@ -30,8 +30,8 @@ std::string describe(const std::vector<VisibleGpu>& gpus) {
 [[noreturn]] void refuse(int wanted, const VisibleDevices& devices, const std::string& hint) {
   throw Error(
       ErrorKind::kDevice,
-      fmt::format("{} asked for, {} can be used: {}", count_text(static_cast<std::size_t>(wanted)),
-                  devices.gpus.size(), devices.found),
+      fmt::format("this command needs {}, but {} can be used: {}",
+                  count_text(static_cast<std::size_t>(wanted)), devices.gpus.size(), devices.found),
       hint);
 }
 
@@ -60,7 +60,7 @@ void require_gpus(int wanted, const VisibleDevices& devices) {
   if (wanted <= there) return;
   refuse(wanted, devices,
          there ? fmt::format("--num_gpus {} uses all that can be used", there)
-               : "for workers on the CPU: --num_workers N");
+               : "for workers on the CPU, use --num_workers N");
 }
 
 void require_gpu(const VisibleDevices& devices) {

@@ -117,7 +117,7 @@ std::optional<std::string> read_records(const std::string& path, const Fn& recor
     return error.message();
   }
   if (damaged == 0) return std::nullopt;
-  return fmt::format("{}: line {} is no record of a step{}", path, first_damaged,
+  return fmt::format("{}: line {} is not the record of a step{}", path, first_damaged,
                      damaged > 1 ? fmt::format(", nor are {} more", damaged - 1) : "");
 }
 

@@ -139,9 +139,9 @@ bool resume_newest(const Parts& parts, Start& start) {
       if (e.kind() != ErrorKind::kData) throw;
       start.refused.push_back(message_in_context(e));
       if (!newest_error)
-        newest_error.emplace(e.kind(), start.refused.back(),
-                             "no other checkpoint of this run is whole: start anew, with another "
-                             "--run_dir");
+        newest_error.emplace(
+            e.kind(), start.refused.back(),
+            "no other checkpoint of this run is whole: start a new run, with another --run_dir");
     }
   }
   if (newest_error) throw Error(*newest_error);

@@ -58,7 +58,7 @@ std::optional<Frame> FrameReader::next() {
   if (rest.size() < kLengthBytes + length) return std::nullopt;
   const auto kind = static_cast<std::uint8_t>(rest[kLengthBytes]);
   if (!is_known(kind))
-    throw Error(ErrorKind::kPeer, fmt::format("a frame is of the unknown kind {}", kind));
+    throw Error(ErrorKind::kPeer, fmt::format("a frame has the unknown kind {}", kind));
   start_ += kLengthBytes + length;
   return Frame{static_cast<MessageKind>(kind),
                std::string(rest.substr(kLengthBytes + 1, length - 1))};

@@ -116,10 +116,10 @@ Request decode_request(std::string_view text) {
     const Json json = parse_json<Json>(text);
     visit_fields(request, [&](const char* name, auto& field) { from_json(json.at(name), field); });
   } catch (const nlohmann::json::exception& e) {
-    throw Error(ErrorKind::kConfig,
-                fmt::format("hgtrain-worker {}: the request is not of its form: {}",
-                            Request::kCommand, e.what()),
-                "hgtrain starts its workers itself");
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("hgtrain-worker {}: the request is malformed: {}", Request::kCommand, e.what()),
+        "hgtrain starts its workers itself");
   }
   return request;
 }

@@ -8,7 +8,7 @@ namespace hgt {
 
 void throw_store_timeout(const std::string& key, std::chrono::milliseconds timeout) {
   throw Error(ErrorKind::kPeer,
-              fmt::format("nobody set '{}' in the rendezvous store within {:.1f} s", key,
+              fmt::format("no rank set '{}' in the rendezvous store within {:.1f} s", key,
                           static_cast<double>(timeout.count()) / 1000.0),
               "another rank did not get as far: see its log");
 }

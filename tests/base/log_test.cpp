@@ -39,7 +39,7 @@ TEST_CASE("HGTRAIN_LOG names the level") {
   CHECK(level_of("") == LogLevel::kWarning);
   CHECK(level_of("debug") == LogLevel::kDebug);
   CHECK(level_of("off") == LogLevel::kOff);
-  CHECK_THROWS_WITH(level_of("loud"), "HGTRAIN_LOG = loud is no log level");
+  CHECK_THROWS_WITH(level_of("loud"), "HGTRAIN_LOG = loud is not a log level");
   ::unsetenv(kLogVariable);
 }
 

@@ -207,7 +207,7 @@ TEST_CASE("another optimizer is a config error that names both states") {
   });
   CHECK(e.exit_code() == 2);
   CHECK(e.message() == saved.newest +
-                           " is of another optimizer: its state is exp_avg, exp_avg_sq, "
+                           " belongs to another optimizer: its state is exp_avg, exp_avg_sq, "
                            "this run's is momentum");
   CHECK_THAT(error_of([&] {
                load_checkpoint(saved.newest, other.model, other.table,

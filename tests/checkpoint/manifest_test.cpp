@@ -73,7 +73,7 @@ TEST_CASE("a manifest that is not whole, not ours or hostile is refused") {
   CHECK_THAT(refusal(""), Contains("its own hash"));
   CHECK_THAT(refusal(kBody + "}"), Contains("its own hash"));
   CHECK_THAT(refusal(seal(kBody) + " "), Contains("its own hash"));
-  CHECK_THAT(refusal(with("hgtrain checkpoint", "x")), Contains("no hgtrain checkpoint"));
+  CHECK_THAT(refusal(with("hgtrain checkpoint", "x")), Contains("not an hgtrain checkpoint"));
   CHECK_THAT(refusal(with("\"version\":2", "\"version\":3")),
              Contains("format version 3, this program reads versions 1 and 2") &&
                  Contains("the version of hgtrain"));

@@ -142,7 +142,7 @@ TEST_CASE("what a program printed last, and what it is called, reach a terminal 
 }
 
 TEST_CASE("what launch cannot start it refuses with exit 2, before anything runs") {
-  CHECK(Launch({"--num_workers", "2"}).says("there is no program to start"));
+  CHECK(Launch({"--num_workers", "2"}).says("no program to start is named"));
   const std::vector<std::vector<std::string>> wrong = {
       {"--", "no-such-program"},
       {"--num_workers", "0", "--", "true"},
@@ -187,7 +187,8 @@ TEST_CASE("--num_gpus counts the GPUs that are visible") {
   CHECK(with({"--num_gpus", "2"}).out.find("[r1] 1 of 2") != std::string::npos);
   const Launch too_many = with({"--num_gpus", "8"});
   CHECK(too_many.status == 3);
-  CHECK(too_many.says("8 GPUs asked for, 4 can be used: 4 GPUs (3 x Newer, 1 x Older)"));
+  CHECK(
+      too_many.says("this command needs 8 GPUs, but 4 can be used: 4 GPUs (3 x Newer, 1 x Older)"));
   CHECK(with({"--num_gpus", "8", "--dry_run"}).status == 0);
 
   const Variable selection("CUDA_VISIBLE_DEVICES", "GPU-33,1");
@@ -234,7 +235,7 @@ TEST_CASE("--num_gpus counts the GPUs of each host") {
   const Launch twice = with("a,a2", "1");
   CHECK(twice.status == 3);
   CHECK(twice.says("ranks of hosts a and a2 would use the same GPU: GPU-11-of-a; both names are"));
-  CHECK(with("a:2", "3").says("3 workers on each host are asked for, and a has 2 slots"));
+  CHECK(with("a:2", "3").says("3 workers on each host are asked for, but a has 2 slots"));
 }
 
 TEST_CASE("localhost alone is this machine, and needs no ssh") {

@@ -23,7 +23,7 @@ TEST_CASE("those who open a segment see each other's bytes, and nobody once it i
   CHECK(found.data()[99] == std::byte{7});
   made.reset();
   CHECK(found.data()[99] == std::byte{7});
-  CHECK_THROWS_WITH(SharedSegment::open(name, 100), Catch::Contains("is not of this machine"));
+  CHECK_THROWS_WITH(SharedSegment::open(name, 100), Catch::Contains("belongs to another machine"));
 }
 
 TEST_CASE("a segment has no file that could stay") {

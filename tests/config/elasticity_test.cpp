@@ -66,7 +66,7 @@ TEST_CASE("what elasticity cannot do is said") {
   says(elastic(""), 5,
        "5 workers cannot share the batch of 24 that elasticity chooses | 4 or 6 can");
   says(elastic(R"(, "version": 0.3)"), 1, "elasticity.version = 0.3 is not known");
-  says(elastic(R"(, "version": 0.1, "model_parallel_size": 4)"), 4, "knows no model_parallel_size");
+  says(elastic(R"(, "version": 0.1, "model_parallel_size": 4)"), 4, "has no model_parallel_size");
   says(elastic(R"(, "num_gpus_per_node": 8, "model_parallel_size": 16)"), 16,
        "model_parallel_size = 16 does not divide num_gpus_per_node = 8");
   says(elastic(R"(, "num_gpus_per_node": 8, "model_parallel_size": 4)"), 8,

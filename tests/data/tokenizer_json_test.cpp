@@ -131,8 +131,8 @@ TEST_CASE("a damaged tokenizer.json is refused with what is wrong") {
   CHECK_THAT(refusal("/model/merges", {"a b c"}), Contains("not two tokens"));
   CHECK_THAT(refusal("/model/merges", {"ab"}), Contains("not two tokens"));
   CHECK_THAT(refusal("/model/merges", parse_json<json>(R"([["a"]])")), Contains("damaged"));
-  CHECK_THAT(refusal("/model/vocab", {{"a", -1}}), Contains("-1 is no token id"));
-  CHECK_THAT(refusal("/model/vocab", {{"a", 1ll << 40}}), Contains("is no token id"));
+  CHECK_THAT(refusal("/model/vocab", {{"a", -1}}), Contains("-1 is not a token id"));
+  CHECK_THAT(refusal("/model/vocab", {{"a", 1ll << 40}}), Contains("is not a token id"));
   CHECK_THAT(refusal("/model/vocab", {{"a", 1e99}}), Contains("damaged"));
   CHECK_THAT(refusal("/model/vocab", {1, 2}), Contains("damaged"));
   CHECK_THAT(refusal("/model", nullptr),
@@ -143,5 +143,5 @@ TEST_CASE("a damaged tokenizer.json is refused with what is wrong") {
   for (int i = 0; i < 100; ++i) deep = {{"type", "Sequence"}, {"pretokenizers", {deep}}};
   CHECK_THAT(refusal("/pre_tokenizer", deep), Contains("nested too deep"));
   CHECK_THROWS_WITH(parse_tokenizer_json("{\"model\": "),
-                    Contains("is not JSON, so it is no tokenizer.json"));
+                    Contains("is not JSON, so it is not a tokenizer.json"));
 }

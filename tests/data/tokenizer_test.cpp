@@ -46,7 +46,7 @@ TEST_CASE("the end of text is what the files say, else the usual name") {
   const TemporaryFolder folder;
   fs::copy(kFixtures + "gpt2.json", folder / "tokenizer.json");
   write_new_file(folder / "tokenizer_config.json", "[]");
-  CHECK_THROWS_WITH(Tokenizer::from_folder(folder.path()), Contains("no JSON object"));
+  CHECK_THROWS_WITH(Tokenizer::from_folder(folder.path()), Contains("not a JSON object"));
 }
 
 TEST_CASE("the byte tokenizer comes back from its folder as itself") {

@@ -150,10 +150,10 @@ class BenchTest(unittest.TestCase):
     def test_a_missing_gpu_is_refused_before_a_worker_starts(self):
         for args, count, hint in ((('copy', '--device', 'cuda'), '1 GPU', 'use --device cpu'),
                                   (('train', '--device', 'cuda'), '1 GPU', 'use --device cpu'),
-                                  (('comm', '--num_gpus', 2), '2 GPUs', 'for workers on the CPU: --num_workers N'),
-                                  (('comm', '--num_gpus', 2, '--oversubscribe'), '1 GPU', 'for workers on the CPU: --num_workers N')):
+                                  (('comm', '--num_gpus', 2), '2 GPUs', 'for workers on the CPU, use --num_workers N'),
+                                  (('comm', '--num_gpus', 2, '--oversubscribe'), '1 GPU', 'for workers on the CPU, use --num_workers N')):
             said = self.call(*args, exit_code=3, CUDA_VISIBLE_DEVICES='')
-            self.assertRegex(said, fr'^hgtrain: error: {count} asked for, 0 can be used: .*\n  hint: {hint}')
+            self.assertRegex(said, fr'^hgtrain: error: this command needs {count}, but 0 can be used: .*\n  hint: {hint}')
 
     def test_more_memory_than_there_is_is_refused(self):
         for args, flag in ((('copy', '--mib', 1 << 20), '--mib'), (('comm', '--max_bytes', 1 << 40), '--max_bytes')):
@@ -185,13 +185,13 @@ class BenchTest(unittest.TestCase):
             self.assertNotIn('Excludes', page)
 
     def test_invalid_options_are_refused(self):
-        for args, words in ((('train', '--shape', 'huge'), 'there is no shape and no file huge'),
+        for args, words in ((('train', '--shape', 'huge'), 'huge is neither a shape nor a file'),
                             (('train', '--steps', 0), '--steps 0 is not between 1'),
                             (('train', '--num_workers', 1), '--num_workers 1 is not between 2'),
                             (('train', '--layouts', 'dp,pp2', '--device', 'cuda'), 'workers on the CPU alone'),
                             (('train', '--layouts', 'dp,zero4'), 'zero_optimization.stage'),
-                            (('train', '--layouts', 'dp,'), "--layouts dp,: '' is no layout"),
-                            (('train', '--layouts', 'pp'), "--layouts pp: 'pp' is no layout"),
+                            (('train', '--layouts', 'dp,'), "--layouts dp,: '' is not a layout"),
+                            (('train', '--layouts', 'pp'), "--layouts pp: 'pp' is not a layout"),
                             (('train', '--layouts', 'pp3'), 'start a multiple of 3 workers'),
                             (('gemm', '--num_workers', 2), '--num_workers'),
                             (('gemm', '--repeats', -1), '--repeats -1 is not between 1'),
@@ -205,8 +205,8 @@ class BenchTest(unittest.TestCase):
                             (('comm', '--min_bytes', 6), 'hint: --min_bytes 4'),
                             (('comm', '--min_bytes', '1G'), '--min_bytes takes a whole number: the first size, in bytes'),
                             (('copy', '--mib', '1GB'), 'hint: --mib takes a whole number: size of a copy, in MiB'),
-                            (('comm', '--oversubscribe'), '--oversubscribe without --num_gpus'),
-                            (('comm', '--num_workers', 2, '--num_gpus', 2), 'exclude each other'),
+                            (('comm', '--oversubscribe'), '--oversubscribe needs --num_gpus'),
+                            (('comm', '--num_workers', 2, '--num_gpus', 2), '--num_gpus and --num_workers are both given'),
                             (('comm', '--min_bytes', 64, '--max_bytes', 32), '--max_bytes 32 is not between 64'),
                             (('comm', '--op', 'all_to_all'), 'all_to_all'),
                             (('comm', '--backend', 'mpi'), 'mpi'),

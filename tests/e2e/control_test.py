@@ -164,7 +164,7 @@ class Launch(unittest.TestCase):
 
     def test_a_detached_program_goes_on_without_its_shell(self):
         said = self.job.call('launch', '--detach', '--', 'true', exit_code=2)
-        self.assertIn('--detach without --log_dir', said)
+        self.assertIn('--detach needs --log_dir', said)
         self.job.call('launch', '--detach', '--log_dir', 'logs', '--', 'no-such-program', exit_code=2)
         said = self.job.call('launch', '--detach', '--log_dir', 'logs', '--', 'sh', '-c',
                              'until [ -e go ]; do sleep 0.01; done; echo gone')

@@ -87,7 +87,7 @@ class ModelFolderTest(job.JobTest):
         self.source('damaged')
         (self.job.folder / 'damaged/generation_config.json').write_text('{')
         said = self.job.train('damaged_run', '--model.init', 'damaged', exit_code=4)
-        self.assertIn('damaged/generation_config.json is no JSON object', said)
+        self.assertIn('damaged/generation_config.json is not a JSON object', said)
         self.assertEqual(self.job.metrics('damaged_run'), [])
 
 

@@ -38,7 +38,7 @@ class MpiTest(HostsCase):
 
     def test_where_the_first_node_is_must_be_said(self):
         _, err = self.mpirun('--map-by', 'ppr:1:node', 'launch', '--', 'true', master=False, exit_code=2)
-        self.assertIn('--master_addr HOST', err)
+        self.assertIn('add --master_addr with', err)
 
 
 if __name__ == '__main__':

@@ -128,13 +128,13 @@ class SlurmTest(HostsCase):
     def test_the_launcher_slurm_needs_an_allocation_and_takes_its_nodes(self):
         for flags, env, said in (([], {}, 'this shell has none'),
                                  (['--hosts', 'a,b'], {'SLURM_JOB_ID': '1'}, '--hosts: the nodes are those of the allocation'),
-                                 (['--nnodes', '3'], {'SLURM_JOB_ID': '1', 'SLURM_JOB_NUM_NODES': '2'}, 'the allocation has 2')):
+                                 (['--nnodes', '3'], {'SLURM_JOB_ID': '1', 'SLURM_JOB_NUM_NODES': '2'}, 'more than the nodes of the allocation, 2')):
             done = subprocess.run([PROGRAM, 'launch', '--launcher', 'slurm', *flags, '--', 'true'], text=True, capture_output=True,
                                   env={**self.env, **env})
             self.assertEqual(done.returncode, 2, done)
             self.assertIn(said, done.stderr)
         _, err = self.launch(['-N2'], '--launcher', 'slurm', '--', 'true', exit_code=2)
-        self.assertIn('srun has started 2 of this command already', err)
+        self.assertIn('srun has already started 2 of this command', err)
 
     def test_a_submitted_training_saves_before_its_time_is_over_and_is_queued_again(self):
         folder = self.prepare('submitted', 3)

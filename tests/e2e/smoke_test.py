@@ -52,7 +52,7 @@ class SmokeTest(unittest.TestCase):
 
     def test_errors_of_hgtrain_are_passed_on(self):
         said = self.smoke('--num_gpus', '2', exit_code=3, CUDA_VISIBLE_DEVICES='')
-        self.assertIn('exited with 3\nhgtrain: error: 1 GPU asked for, 0 can be used', said)
+        self.assertIn('exited with 3\nhgtrain: error: this command needs 1 GPU, but 0 can be used', said)
         said = self.smoke('--device', 'cpu', '--time_limit', '0', exit_code=1)
         self.assertIn('was not finished 0 s after the start', said)
 

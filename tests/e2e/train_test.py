@@ -312,7 +312,7 @@ class TrainTest(job.JobTest):
         damaged = ''.join(lines)
         path.write_text(damaged)
         out = self.job.train('history', '--resume', 'auto', '--steps', STEPS + 1)
-        self.assertIn('history/metrics.jsonl: line 3 is no record of a step; the file is kept as history/metrics.damaged.jsonl', out)
+        self.assertIn('history/metrics.jsonl: line 3 is not the record of a step; the file is kept as history/metrics.damaged.jsonl', out)
         self.assertEqual((self.job.folder / 'history/metrics.damaged.jsonl').read_text(), damaged)
         self.assertEqual([m['step'] for m in self.job.metrics('history')], [1, 2, *range(4, STEPS + 2)])
 
@@ -358,7 +358,7 @@ class TrainTest(job.JobTest):
                       self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'h100', '--model.n_embd', 1024,
                                     '--model.n_head', 2, exit_code=2))
         for flags, said in ((('--num_workers', 1, '--hardware.device', 'cuda'), 'starts CPU workers, but the device is cuda'),
-                            (('--num_gpus', 1, '--hardware.device', 'cpu'), '--num_gpus with --device cpu')):
+                            (('--num_gpus', 1, '--hardware.device', 'cpu'), '--num_gpus cannot be combined with --device cpu')):
             self.assertIn(said, self.job.call('--config', 'config.json', '--dry_run', *flags, exit_code=2))
         on_gpus = self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run')
         self.assertIn('2 x 1 thread on cuda', on_gpus)

@@ -62,7 +62,8 @@ TEST_CASE("spares come last, are not counted, and need the slots of another host
   CHECK(chosen(with(lines)) == "a:4 b:8 s:4");
   CHECK(chosen(with(lines, {.num_nodes = "1"})) == "a:4 s:4");
   CHECK(chosen(with(lines, {.exclude = "s"})) == "a:4 b:8");
-  check_says(with(lines, {.num_nodes = "3"}), {"--num_nodes 3, and there are 2 hosts"});
+  check_says(with(lines, {.num_nodes = "3"}),
+             {"--num_nodes 3 is more than the number of hosts, 2"});
   check_says(with("a slots=4\ns slots=2 spare\n"), {"spare host s has 2 slots, fewer than any"});
   check_says(with("s slots=4 spare\n"), {"every host is a spare"});
 }
@@ -75,10 +76,11 @@ TEST_CASE("hosts beyond the range of a number of nodes are spares") {
   CHECK((spares == "c" && min_hosts_of(flags) == 1));
   CHECK(chosen({.hosts = "a:4,b:4", .num_nodes = "2:9"}) == "a:4 b:4");
   CHECK((min_hosts_of({.num_nodes = "2"}) == 0 && min_hosts_of({}) == 0));
-  check_says({.hosts = "a,b", .num_nodes = "3:4"}, {"--num_nodes 3:4, and there are 2 hosts"});
+  check_says({.hosts = "a,b", .num_nodes = "3:4"},
+             {"--num_nodes 3:4 is more than the number of hosts, 2"});
   check_says({.hosts = "a,b", .elastic_timeout = 5}, {"the job needs all of its hosts"});
   check_says({.hosts = "a,b", .num_nodes = "1:2", .elastic_timeout = -1}, {"no number of seconds"});
-  check_says({.elastic_timeout = 5}, {"--elastic_timeout without --hosts"});
+  check_says({.elastic_timeout = 5}, {"--elastic_timeout needs --hosts"});
 }
 
 TEST_CASE("a number of nodes is one number, or a range that begins at 1 or more") {
@@ -118,11 +120,11 @@ TEST_CASE("what a filter cannot mean is an error, and all of it is said at once"
   }
   check_says({.hosts = kOne, .exclude = "worker-0"}, {"leaves nothing to run on"});
   check_says({.hosts = kOne, .exclude = "worker-0:0-3"}, {"leaves nothing to run on"});
-  check_says({.hosts = "a,b", .exclude = "a:1"}, {"how many slots host a has is not known"});
+  check_says({.hosts = "a,b", .exclude = "a:1"}, {"how many slots host a has"});
   check_says({.hosts = kOne, .include = "worker-0", .exclude = "worker-0"}, {"keep one"});
   for (const HostFlags& flags : {HostFlags{.hosts = kOne, .include = "worker-0", .num_nodes = "1"},
                                  HostFlags{.hosts = kOne, .exclude = "worker-0", .num_workers = 1}})
-    check_says(flags, {"which workers there are", "keep one"});
+    check_says(flags, {"cannot be combined with a number", "keep one"});
 }
 
 TEST_CASE("numbers take the first hosts, and the first slots of each") {
@@ -130,8 +132,9 @@ TEST_CASE("numbers take the first hosts, and the first slots of each") {
   CHECK(chosen({.hosts = "a:4,b,c:2", .num_workers = 2}) == "a:2 b:2 c:2");
   check_says({.hosts = "a:4,b:2,c:1", .num_workers = 3},
              {"b has 2 slots", "c has 1 slot\n", "3 workers on each host"});
-  check_says({.hosts = "a,b", .num_nodes = "3", .ssh_port = 70000},
-             {"--num_nodes 3, and there are 2 hosts", "--ssh_port 70000 is not a port"});
+  check_says(
+      {.hosts = "a,b", .num_nodes = "3", .ssh_port = 70000},
+      {"--num_nodes 3 is more than the number of hosts, 2", "--ssh_port 70000 is not a port"});
   check_says({.hosts = "a", .num_nodes = "2"}, {"there is 1 host"});
 }
 
@@ -148,11 +151,11 @@ TEST_CASE("the master's address is that of the first host that is left") {
   REQUIRE(hosts.size() == 1);
   CHECK(hosts[0].address == "10.0.0.2");
   CHECK(hosts_of({.master_addr = "localhost"}).empty());
-  check_says({.master_addr = "10.0.0.2"}, {"without --hosts", "127.0.0.1"});
+  check_says({.master_addr = "10.0.0.2"}, {"--master_addr 10.0.0.2 needs --hosts", "127.0.0.1"});
   const TemporaryFolder folder;
   std::ofstream(folder / "hosts") << "a slots=2 addr=10.0.0.1\n";
   check_says({.hostfile = folder / "hosts", .master_addr = "10.0.0.2"},
-             {"--master_addr 10.0.0.2, but the hostfile says that a is at 10.0.0.1"});
+             {"--master_addr 10.0.0.2 contradicts the hostfile, in which a is at 10.0.0.1"});
 }
 
 TEST_CASE("the slots of a host whose GPUs are named are these GPUs") {
@@ -172,7 +175,7 @@ TEST_CASE("hosts come from one place, and a hostfile that is named must be there
   CHECK(hosts_of({}).empty());
   CHECK(hosts_of({.num_nodes = "1", .num_workers = 4}).empty());
   CHECK(chosen({.hosts = "a,b"}) == "a:0 b:0");
-  check_says({.hosts = "a", .hostfile = "hosts"}, {"exclude each other"});
+  check_says({.hosts = "a", .hostfile = "hosts"}, {"--hosts and --hostfile are both given"});
   check_says({.hostfile = "/nowhere/hosts"}, {"there is no hostfile /nowhere/hosts"});
 }
 
@@ -191,8 +194,8 @@ TEST_CASE("localhost alone is this machine, unless something is said of its logi
 }
 
 TEST_CASE("flags that choose among hosts need some") {
-  check_says({.hosts = "a", .num_workers = 0}, {"0 workers on each host are none"});
+  check_says({.hosts = "a", .num_workers = 0}, {"0 is not a number of workers on each host"});
   check_says({.include = "b:0", .num_nodes = "2", .ssh_port = 22},
-             {"--include and --exclude choose", "--include localhost:0,2", "--num_nodes 2 without",
-              "--ssh_port without"});
+             {"--include and --exclude need", "--include localhost:0,2",
+              "--num_nodes 2 needs hosts", "--ssh_port needs"});
 }

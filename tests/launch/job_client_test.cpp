@@ -58,7 +58,7 @@ TEST_CASE("a launcher that ends instead of answering has no status") {
 TEST_CASE("an answer that cannot be understood is an error") {
   const TemporaryFolder folder;
   const auto [answer, error] = GENERATE(table<std::string, std::string>({
-      {frame_of(JobStopping{}), "it gave another answer; is it of another version?"},
+      {frame_of(JobStopping{}), "its answer does not fit the request; is it another version?"},
       {frame_of(JobRefusal{"it is full"}), "it is full"},
       {frame_of(JobStatus{"[1]"}), "damaged"},
       {encode_frame(MessageKind::kJobStatus, "x"), "damaged"},

@@ -25,6 +25,6 @@ TEST_CASE("a link that cannot be measured says why") {
   CHECK_THROWS_WITH(
       measure_link("127.0.0.1", port, "secret"),
       Catch::Contains("cannot connect to 127.0.0.1 port") && Catch::Contains("refused"));
-  CHECK_THROWS_WITH(measure_link("name", 1, "secret"), Catch::Contains("'name' is no address"));
+  CHECK_THROWS_WITH(measure_link("name", 1, "secret"), Catch::Contains("'name' is not an address"));
   CHECK_THROWS_WITH(LinkListener("203.0.113.1", "secret"), Catch::Contains("cannot listen at"));
 }

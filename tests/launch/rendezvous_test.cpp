@@ -51,23 +51,23 @@ TEST_CASE("of named hosts, the first is where node 0 is") {
 TEST_CASE("flags of nodes that do not go together are refused, each with what to type") {
   const auto says = [](const HostFlags& flags) { return refusal([&] { meeting(flags); }); };
   CHECK(has(says({.num_nodes = "2", .node_rank = 2, .join_timeout_seconds = 0}),
-            "--node_rank 2 of 2"));
+            "--node_rank 2 does not fit a job of 2 nodes"));
   CHECK(
       has(says({.num_nodes = "2", .node_rank = 2, .join_timeout_seconds = 0}), "--join_timeout 0"));
-  CHECK(has(says({.num_nodes = "2", .node_rank = 0}), "--master_addr HOST"));
-  CHECK(has(says({.node_rank = 1}), "--nnodes says"));
+  CHECK(has(says({.num_nodes = "2", .node_rank = 0}), "add --master_addr with"));
+  CHECK(has(says({.node_rank = 1}), "add --nnodes N"));
   CHECK(has(says({.hosts = "a,b", .no_ssh = true}), "--node_rank 0"));
-  CHECK(has(says({.no_ssh = true}), "--no_ssh without hosts"));
+  CHECK(has(says({.no_ssh = true}), "--no_ssh needs hosts"));
   CHECK(has(says({.hosts = "a,b", .node_rank = 0}),
-            "--no_ssh if the command is started on each host"));
+            "add --no_ssh if you start the command on each host"));
   CHECK(has(says({.hosts = "a,b", .job_secret_file = "f"}),
-            "--job_secret_file is for commands that are started on each node"));
+            "--job_secret_file is only for commands that are started on each node"));
   CHECK(has(says({.num_nodes = "2",
                   .master_addr = "a",
                   .node_rank = 0,
                   .job_secret_file = "f",
                   .job_secret_env = "E"}),
-            "exclude each other"));
+            "are both given"));
   CHECK(has(says({.num_nodes = "5000", .node_rank = 0}), "--nnodes 5000"));
   CHECK(has(says({.num_nodes = "2"}), "--node_rank"));
 }

@@ -116,7 +116,7 @@ TEST_CASE("a scheduler's task that is told hosts, or another number of nodes, is
   const Set step(kStep);
   CHECK(has(refusal_of({.hosts = "a,b"}), "srun has started 4 of this command"));
   CHECK(has(refusal_of({.hostfile = "hosts"}), "--hostfile"));
-  CHECK(has(refusal_of({.num_nodes = "2"}), "--num_nodes 2, and srun has started 4"));
+  CHECK(has(refusal_of({.num_nodes = "2"}), "--num_nodes 2 does not match: srun has started 4"));
 }
 
 TEST_CASE("a pod of an indexed Job is the node of its index") {

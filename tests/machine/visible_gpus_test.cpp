@@ -20,7 +20,7 @@ TEST_CASE("too few GPUs end with 3, and the error says what was found and what t
     FAIL("no error");
   } catch (const Error& e) {
     CHECK(e.kind() == ErrorKind::kDevice);
-    CHECK(e.message() == "8 GPUs asked for, 2 can be used: 2 GPUs (2 x X)");
+    CHECK(e.message() == "this command needs 8 GPUs, but 2 can be used: 2 GPUs (2 x X)");
     CHECK(e.hint() == "--num_gpus 2 uses all that can be used");
   }
   CHECK_THROWS_AS(require_gpus(1, {}), Error);
@@ -31,7 +31,7 @@ TEST_CASE("too few GPUs end with 3, and the error says what was found and what t
     require_gpu(none);
     FAIL("no error");
   } catch (const Error& e) {
-    CHECK(e.message() == "1 GPU asked for, 0 can be used: no driver");
+    CHECK(e.message() == "this command needs 1 GPU, but 0 can be used: no driver");
     CHECK_THAT(e.hint(), Catch::Matchers::Contains("--device cpu"));
   }
 }

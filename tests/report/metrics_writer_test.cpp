@@ -285,7 +285,7 @@ TEST_CASE("a damaged line costs its step alone, and the old file is kept aside")
     {
       MetricsWriter writer(dir.path(), 3);
       CHECK(writer.kept_aside().value() ==
-            dir / "metrics.jsonl" + ": line 2 is no record of a step; the file is kept as " +
+            dir / "metrics.jsonl" + ": line 2 is not the record of a step; the file is kept as " +
                 (dir / aside) + ", and " + (dir / "metrics.jsonl") +
                 " has the steps that could be read");
       CHECK(writer.elapsed_s() == 0.75);
@@ -309,7 +309,7 @@ TEST_CASE(
              dir.lines("metrics.jsonl")[0] + "\n" + std::string(3 << 20, 'x') + "\n");
   CHECK(MetricsWriter(dir.path(), 2)
             .kept_aside()
-            ->find("line 3 is no record of a step, nor are 1 more") != std::string::npos);
+            ->find("line 3 is not the record of a step, nor are 1 more") != std::string::npos);
   CHECK(dir.lines("metrics.jsonl").size() == 2);
 }
 

@@ -254,7 +254,8 @@ TEST_CASE("another optimizer than the checkpoint's is refused") {
   Config config = tiny_config();
   for (const char* type : {"SGD", "Adagrad", "Lion"}) {
     config.optimizer.type = type;
-    CHECK_THROWS_WITH(Started(config, options, *comm), Catch::Contains("is of another optimizer"));
+    CHECK_THROWS_WITH(Started(config, options, *comm),
+                      Catch::Contains("belongs to another optimizer"));
     const TemporaryFolder own;
     const RunOptions there{.run_dir = own.path(), .resume = "auto"};
     save_step_3(config, there, *comm);
