@@ -23,7 +23,7 @@ class BenchComm final : public Command {
 
   void add_options(Options& options) override {
     options.add("--num_workers", num_workers_, "workers on this machine's CPU (default: 2)");
-    options.add("--num_gpus", num_gpus_, "workers on a GPU each");
+    options.add("--num_gpus", num_gpus_, "workers, each on its own GPU");
     options.add_flag("--oversubscribe", oversubscribe_, "with --num_gpus: workers may share a GPU");
     options
         .add("--backend", backend_,

@@ -111,7 +111,7 @@ class ConfigCheck final : public Command {
  public:
   std::string_view name() const override { return "config check"; }
   std::string_view summary() const override {
-    return "say for every key of a file whether it is used, ignored, not built yet or wrong";
+    return "say of each key of a file whether it is used, ignored, not built yet or wrong";
   }
   Rest rest() const override { return Rest::kOverrides; }
 

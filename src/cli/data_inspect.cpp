@@ -34,7 +34,7 @@ class DataInspect final : public Command {
   void add_options(Options& options) override {
     options.add("PATH", options_.path, "prefix, .bin or .idx").required();
     options.add("--token_dtype", options_.token_dtype,
-                "of a file without header: uint16 or uint32");
+                "type of the tokens in a file without header: uint16 or uint32");
     options.add("--tokenizer", options_.tokenizer, "to decode with (default: the data's own)");
     options.add("--show", options_.show, "tokens to show from the start (default: 32)");
     options.add_flag("--verify", options_.verify, "read everything and compare with the manifest");

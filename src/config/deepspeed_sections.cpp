@@ -12,7 +12,7 @@ using Json = nlohmann::ordered_json;
 /// Adds the keys that DeepSpeed reads in a section that is not built. Others count as unknown.
 Field with_keys(Field out, const std::vector<std::string>& names) {
   for (const std::string& name : names)
-    out.fields.push_back(ignored(name, Kind::kAny, "of this section"));
+    out.fields.push_back(ignored(name, Kind::kAny, "an option of a feature that is not built"));
   out.open = true;
   return out;
 }
@@ -31,9 +31,9 @@ Field aio() {
   out.key_class = KeyClass::kIgnored;
   out.open = true;
   for (const char* name : {"block_size", "queue_depth", "intra_op_parallelism"})
-    out.fields.push_back(ignored(name, Kind::kInteger, "of offloading to NVMe"));
+    out.fields.push_back(ignored(name, Kind::kInteger, "an option of offloading to NVMe"));
   for (const char* name : {"single_submit", "overlap_events", "use_gds"})
-    out.fields.push_back(ignored(name, Kind::kBool, "of offloading to NVMe"));
+    out.fields.push_back(ignored(name, Kind::kBool, "an option of offloading to NVMe"));
   out.fields[2].aliases = {"thread_count"};
   return out;
 }
@@ -54,20 +54,21 @@ Field tensor_parallel() {
           tensor_parallel_degree("autotp_size"),
           section("tp", "",
                   {tensor_parallel_degree("tp_size"),
-                   ignored("tp_grain_size", Kind::kInteger, "of AutoTP"),
-                   ignored("mpu", Kind::kAny, "of AutoTP"),
-                   ignored("tp_group", Kind::kAny, "of AutoTP")}),
-          ignored("preset_model", Kind::kText, "of AutoTP"),
+                   ignored("tp_grain_size", Kind::kInteger, "an option of DeepSpeed's AutoTP"),
+                   ignored("mpu", Kind::kAny, "an option of DeepSpeed's AutoTP"),
+                   ignored("tp_group", Kind::kAny, "an option of DeepSpeed's AutoTP")}),
+          ignored("preset_model", Kind::kText, "an option of DeepSpeed's AutoTP"),
           not_built("partition_config", Kind::kAny, "null", "which weights AutoTP splits, and how")
               .instead("leave it out: parallelism.tensor_parallel_size splits every layer, the "
                        "embedding and the head"),
-          ignored("tp_overlap_comm", Kind::kBool, "of AutoTP"),
-          ignored("vocab_parallel_lm_head", Kind::kBool, "of AutoTP"),
-          ignored("vocab_parallel_ce_backend", Kind::kText, "of AutoTP"),
-          ignored("dtype", Kind::kText, "of AutoTP"),
-          ignored("injection_policy_tuple", Kind::kAny, "of AutoTP"),
-          ignored("keep_module_on_host", Kind::kBool, "of AutoTP"),
-          ignored("kernel_inject", Kind::kBool, "of AutoTP").aka({"replace_with_kernel_inject"}),
+          ignored("tp_overlap_comm", Kind::kBool, "an option of DeepSpeed's AutoTP"),
+          ignored("vocab_parallel_lm_head", Kind::kBool, "an option of DeepSpeed's AutoTP"),
+          ignored("vocab_parallel_ce_backend", Kind::kText, "an option of DeepSpeed's AutoTP"),
+          ignored("dtype", Kind::kText, "an option of DeepSpeed's AutoTP"),
+          ignored("injection_policy_tuple", Kind::kAny, "an option of DeepSpeed's AutoTP"),
+          ignored("keep_module_on_host", Kind::kBool, "an option of DeepSpeed's AutoTP"),
+          ignored("kernel_inject", Kind::kBool, "an option of DeepSpeed's AutoTP")
+              .aka({"replace_with_kernel_inject"}),
       });
   return out;
 }
@@ -81,19 +82,20 @@ Field pipeline() {
   partition.hint =
       "leave it out to split by operations, with the head's; or name the layers of each stage: "
       "parallelism.pipeline_layer_split, for example [6, 6]";
-  Field out = section("pipeline", "DeepSpeed's pipeline engine",
-                      {
-                          stages,
-                          partition,
-                          ignored("seed_layers", Kind::kBool, "every layer has a seed of its own"),
-                          not_built("activation_checkpoint_interval", Kind::kInteger, "0",
-                                    "layers per recomputed segment")
-                              .instead("to recompute each layer: activation_checkpointing.mode = "
-                                       "\"full\""),
-                          ignored("pipe_partitioned", Kind::kBool, "of stages"),
-                          ignored("grad_partitioned", Kind::kBool, "of stages"),
-                          ignored("use_reentrant", Kind::kBool, "of PyTorch"),
-                      });
+  Field out =
+      section("pipeline", "DeepSpeed's pipeline engine",
+              {
+                  stages,
+                  partition,
+                  ignored("seed_layers", Kind::kBool, "every layer has a seed of its own"),
+                  not_built("activation_checkpoint_interval", Kind::kInteger, "0",
+                            "layers per recomputed segment")
+                      .instead("to recompute each layer: activation_checkpointing.mode = "
+                               "\"full\""),
+                  ignored("pipe_partitioned", Kind::kBool, "an option of DeepSpeed's stages"),
+                  ignored("grad_partitioned", Kind::kBool, "an option of DeepSpeed's stages"),
+                  ignored("use_reentrant", Kind::kBool, "an option of PyTorch's recomputation"),
+              });
   out.open = true;
   return out;
 }
@@ -241,7 +243,7 @@ std::vector<Field> deepspeed_sections() {
                 "quantize_change_ratio", "quantize_type", "quantize_algo", "quantize_verbose",
                 "quantizer_kernel", "quantize_eigenvalue", "quantization_type", "rounding",
                 "schedule_offset", "quantize_weight_in_forward"}),
-      switched("eigenvalue", "of quantisation-aware training",
+      switched("eigenvalue", "a part of quantisation-aware training",
                {"verbose", "max_iter", "tol", "stability", "gas_boundary_resolution", "layer_name",
                 "layer_num"}),
       compression_training(),

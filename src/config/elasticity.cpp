@@ -196,14 +196,13 @@ Field elasticity_section() {
       "elasticity", "a batch size that suits many numbers of workers, see docs/hosts.md",
       {
           used("enabled", in(&E::enabled), "choose the batch sizes by this section"),
-          used("max_train_batch_size", in(&E::max_train_batch_size),
-               "the batch is at most so large")
+          used("max_train_batch_size", in(&E::max_train_batch_size), "the largest batch")
               .at_least(1)
               .at_most(kMaxBatch),
           used("micro_batch_sizes", in(&E::micro_batch_sizes), "micro-batches to choose from")
               .at_least(1)
               .at_most(kMaxBatch),
-          used("min_gpus", in(&E::min_gpus), "least number of workers")
+          used("min_gpus", in(&E::min_gpus), "smallest number of workers")
               .at_least(1)
               .at_most(kMaxWorkers),
           used("max_gpus", in(&E::max_gpus), "largest number of workers")
@@ -217,7 +216,7 @@ Field elasticity_section() {
                "version 0.2: ranks that split the model")
               .at_least(1)
               .at_most(kMaxWorkers),
-          ignored("min_time", Kind::kInteger, "of elasticity"),
+          ignored("min_time", Kind::kInteger, "an option of DeepSpeed's elastic agent"),
           used("version", in(&E::version), "0.1 or 0.2"),
           used("prefer_larger_batch", in(&E::prefer_larger_batch),
                "of two batches that equally many numbers of workers can share, take the larger one")

@@ -18,7 +18,7 @@ constexpr std::string_view kSharding = "to shard the parameters, set zero_optimi
 constexpr std::string_view kShardDegree =
     "all data-parallel workers share the shards of zero_optimization.stage, 1 to 3: set that";
 constexpr std::string_view kReplicas =
-    "leave it out: the workers that the other sizes leave are data-parallel, and "
+    "leave it out: all workers that the other sizes leave are data-parallel, and "
     "zero_optimization.stage, 1 to 3, shards over all of them";
 constexpr std::string_view kLayersOfPart =
     "set parallelism.virtual_pipeline_stages, how many parts each stage has: the model's layers / "
@@ -62,7 +62,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"data_seed", "data.seed", ""},
     {"per_device_train_batch_size", "train_micro_batch_size_per_gpu", ""},
     {"per_gpu_train_batch_size", "train_micro_batch_size_per_gpu", ""},
-    {"batch_size", "", "of a step: train_batch_size; of a worker: train_micro_batch_size_per_gpu"},
+    {"batch_size", "",
+     "the batch of a step is train_batch_size, that of a worker train_micro_batch_size_per_gpu"},
     {"global_batch_size", "train_batch_size", ""},
     {"gradient_checkpointing", "activation_checkpointing.mode", ""},
     {"gradient_checkpointing_enable", "activation_checkpointing.mode", ""},
@@ -76,7 +77,7 @@ constexpr ForeignKey kForeignKeys[] = {
     {"model_parallel", "parallelism", ""},
     {"parallel", "parallelism", ""},
     {"use_distributed_optimizer", "",
-     "zero_optimization.stage 1 shares the optimizer's state out over the data-parallel workers"},
+     "zero_optimization.stage 1 splits the optimizer's state among the data-parallel workers"},
     {"autotp_size", "parallelism.tensor_parallel_size", ""},
     {"tp_size", "parallelism.tensor_parallel_size", ""},
     {"mp_size", "parallelism.tensor_parallel_size", ""},

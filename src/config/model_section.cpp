@@ -57,7 +57,7 @@ std::vector<Field> numbers() {
   };
   return {
       used("hidden_act", in(&M::hidden_act), "activation of the MLP").aka({"activation_function"}),
-      used("norm_eps", in(&M::norm_eps), "of LayerNorm or RMSNorm")
+      used("norm_eps", in(&M::norm_eps), "epsilon of LayerNorm or RMSNorm")
           .above(0)
           .at_most(1)
           .aka({"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon"}),
@@ -96,7 +96,8 @@ std::vector<Field> positions() {
       whole("rope_theta", Kind::kNumber, "base of the rotary embedding")
           .above(0)
           .aka({"rotary_emb_base", "rotary_base"}),
-      whole("rope_scaling", Kind::kAny, "of the rotary embedding: linear, dynamic, llama3, yarn"),
+      whole("rope_scaling", Kind::kAny,
+            "scaling of the rotary embedding: linear, dynamic, llama3, yarn"),
       whole("rope_parameters", Kind::kAny,
             "rope_theta and rope_scaling in one, as transformers 5 writes them"),
       whole("use_sliding_window", Kind::kBool, "Qwen: whether there is a window"),

@@ -24,7 +24,7 @@ std::vector<Field> texts(const std::vector<std::string>& names, const std::strin
 
 /// A monitor that hgtrain does not have. Training works whether it is enabled or not.
 Field monitor(std::string name, const std::vector<std::string>& names) {
-  std::vector<Field> fields = texts(names, "of a monitor that hgtrain does not have");
+  std::vector<Field> fields = texts(names, "an option of a monitor that hgtrain does not have");
   fields.push_back(ignored("enabled", Kind::kBool,
                            "hgtrain does not have this monitor; metrics are in metrics.jsonl"));
   return ignored_section(std::move(name), std::move(fields));
@@ -33,9 +33,10 @@ Field monitor(std::string name, const std::vector<std::string>& names) {
 Field comet() {
   Field out = monitor(
       "comet", {"project", "workspace", "api_key", "experiment_name", "experiment_key", "mode"});
+  out.fields.push_back(ignored("samples_log_interval", Kind::kInteger,
+                               "an option of a monitor that hgtrain does not have"));
   out.fields.push_back(
-      ignored("samples_log_interval", Kind::kInteger, "of a monitor that hgtrain does not have"));
-  out.fields.push_back(ignored("online", Kind::kBool, "of a monitor that hgtrain does not have"));
+      ignored("online", Kind::kBool, "an option of a monitor that hgtrain does not have"));
   return out;
 }
 
@@ -58,19 +59,19 @@ Field flops_profiler() {
 }
 
 Field autotuning() {
-  std::vector<Field> fields = flags({"fast", "overwrite"}, "of the tuner");
+  std::vector<Field> fields = flags({"fast", "overwrite"}, "an option of the tuner");
   fields.push_back(not_built("enabled", Kind::kBool, "false", "try settings before training"));
   for (Field& field :
        texts({"results_dir", "exps_dir", "metric", "metric_path", "tuner_type", "model_info_path"},
-             "of the tuner"))
+             "an option of the tuner"))
     fields.push_back(std::move(field));
   for (const char* name :
        {"start_profile_step", "end_profile_step", "tuner_early_stopping", "tuner_num_trials",
         "max_train_batch_size", "min_train_batch_size", "max_train_micro_batch_size_per_gpu",
         "min_train_micro_batch_size_per_gpu", "num_tuning_micro_batch_sizes", "mp_size"})
-    fields.push_back(ignored(name, Kind::kInteger, "of the tuner"));
+    fields.push_back(ignored(name, Kind::kInteger, "an option of the tuner"));
   for (const char* name : {"arg_mappings", "model_info"})
-    fields.push_back(ignored(name, Kind::kAny, "of the tuner"));
+    fields.push_back(ignored(name, Kind::kAny, "an option of the tuner"));
   Field out = section("autotuning", "DeepSpeed's tuner", std::move(fields));
   out.open = true;
   return out;

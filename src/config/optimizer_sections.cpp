@@ -66,7 +66,7 @@ std::vector<Field> optimizer_params() {
           .at_least(0)
           .only(sgd),
       used("nesterov", in(&O::nesterov), "Nesterov momentum").only(sgd),
-      used("min_coeff", in(&O::min_coeff), "least ratio of a tensor's norm to its update's")
+      used("min_coeff", in(&O::min_coeff), "smallest ratio of a tensor's norm to its update's")
           .at_least(0)
           .only(lamb),
       used("max_coeff", in(&O::max_coeff), "largest ratio of a tensor's norm to its update's")
@@ -102,8 +102,8 @@ Field optimizer_section() {
                                   {"MuAdam", later, "use AdamW"},
                                   {"MuAdamW", later, "use AdamW"},
                                   {"MuSGD", later, "use SGD"}}),
-                     section("params", "of the optimizer", optimizer_params()),
-                     ignored("legacy_fusion", Kind::kBool, "of DeepSpeed's Lamb kernel"),
+                     section("params", "parameters of the optimizer", optimizer_params()),
+                     ignored("legacy_fusion", Kind::kBool, "an option of DeepSpeed's Lamb kernel"),
                  });
 }
 
@@ -185,7 +185,7 @@ std::vector<Field> cycle_fields() {
           .as_integer(),
       rate("decay_step_size", "updates of one decay").as_integer().defaults_to("0"),
       flag("cycle_momentum", "beta1 falls while the rate rises").defaults_to("true"),
-      rate("cycle_min_mom", "least beta1").at_most(1).defaults_to("0.8"),
+      rate("cycle_min_mom", "smallest beta1").at_most(1).defaults_to("0.8"),
       rate("cycle_max_mom", "largest beta1").at_most(1).defaults_to("0.9"),
       rate("decay_mom_rate", "growth of beta1 after the cycle").defaults_to("0"),
   };
@@ -233,7 +233,7 @@ Field scheduler_section() {
                                   {"CosineAnnealingLR", KeyClass::kNotBuilt, "use WarmupCosineLR"},
                                   {"LinearLR", KeyClass::kNotBuilt, "use WarmupDecayLR"},
                                   {"ConstantLR", KeyClass::kNotBuilt, "leave the section out"}}),
-                     section("params", "of the scheduler", std::move(params)),
+                     section("params", "parameters of the scheduler", std::move(params)),
                  });
 }
 

@@ -37,11 +37,11 @@ Field fp16_section() {
           used("hysteresis", in(&P::hysteresis), "overflows before the scale shrinks"),
           used("consecutive_hysteresis", in(&P::consecutive_hysteresis),
                "a step without overflow resets the count of overflows"),
-          used("min_loss_scale", in(&P::min_loss_scale), "least scale; 0: none").at_least(0),
+          used("min_loss_scale", in(&P::min_loss_scale), "smallest scale; 0: none").at_least(0),
           not_built("fp16_master_weights_and_grads", Kind::kBool, "false", "fp16 masters"),
-          ignored("opt_level", Kind::kText, "of apex, in old files"),
-          ignored("fp16_scale_tolerance", Kind::kNumber, "of fairseq, in old files"),
-          ignored("fp16", Kind::kBool, "of GPT-NeoX, in old files: see enabled"),
+          ignored("opt_level", Kind::kText, "an option of apex, in old files"),
+          ignored("fp16_scale_tolerance", Kind::kNumber, "an option of fairseq, in old files"),
+          ignored("fp16", Kind::kBool, "an option of GPT-NeoX, in old files: see enabled"),
       });
 }
 
@@ -82,27 +82,27 @@ std::vector<Field> precision_sections() {
                           not_built("enabled", Kind::kBool, "false", "apex mixed precision")
                               .auto_is("false")
                               .instead("apex is a PyTorch extension: remove the section"),
-                          ignored("opt_level", Kind::kText, "of apex"),
-                          ignored("loss_scale", Kind::kAny, "of apex"),
-                          ignored("min_loss_scale", Kind::kAny, "of apex"),
-                          ignored("max_loss_scale", Kind::kAny, "of apex"),
-                          ignored("cast_model_type", Kind::kAny, "of apex"),
-                          ignored("patch_torch_functions", Kind::kAny, "of apex"),
-                          ignored("keep_batchnorm_fp32", Kind::kAny, "of apex"),
-                          ignored("master_weights", Kind::kAny, "of apex"),
-                          ignored("cast_model_outputs", Kind::kAny, "of apex"),
-                          ignored("num_losses", Kind::kAny, "of apex"),
-                          ignored("verbosity", Kind::kAny, "of apex"),
+                          ignored("opt_level", Kind::kText, "an option of apex"),
+                          ignored("loss_scale", Kind::kAny, "an option of apex"),
+                          ignored("min_loss_scale", Kind::kAny, "an option of apex"),
+                          ignored("max_loss_scale", Kind::kAny, "an option of apex"),
+                          ignored("cast_model_type", Kind::kAny, "an option of apex"),
+                          ignored("patch_torch_functions", Kind::kAny, "an option of apex"),
+                          ignored("keep_batchnorm_fp32", Kind::kAny, "an option of apex"),
+                          ignored("master_weights", Kind::kAny, "an option of apex"),
+                          ignored("cast_model_outputs", Kind::kAny, "an option of apex"),
+                          ignored("num_losses", Kind::kAny, "an option of apex"),
+                          ignored("verbosity", Kind::kAny, "an option of apex"),
                       });
   amp.open = true;
-  Field autocast =
-      section("torch_autocast", "PyTorch's autocast",
-              {
-                  not_built("enabled", Kind::kBool, "false", "PyTorch's autocast")
-                      .instead("set bf16.enabled or fp16.enabled: both keep fp32 masters"),
-                  ignored("dtype", Kind::kText, "of autocast"),
-                  ignored("lower_precision_safe_modules", Kind::kList, "of autocast"),
-              });
+  Field autocast = section(
+      "torch_autocast", "PyTorch's autocast",
+      {
+          not_built("enabled", Kind::kBool, "false", "PyTorch's autocast")
+              .instead("set bf16.enabled or fp16.enabled: both keep fp32 masters"),
+          ignored("dtype", Kind::kText, "an option of PyTorch's autocast"),
+          ignored("lower_precision_safe_modules", Kind::kList, "an option of PyTorch's autocast"),
+      });
   autocast.open = true;
   Field types_section =
       section("data_types", "types of gradients and buffers",
@@ -111,7 +111,7 @@ std::vector<Field> precision_sections() {
                       .one_of(types()),
                   ignored("param_dtype", Kind::kText, "see fp16 and bf16").one_of(types()),
                   ignored("keep_in_fp32_modules", Kind::kAny, "parameters are fp32"),
-                  ignored("buffer_dtype", Kind::kText, "of PyTorch's buffers"),
+                  ignored("buffer_dtype", Kind::kText, "the type of PyTorch's buffers"),
               });
   types_section.open = true;
   return {fp16_section(), bf16_section(), std::move(amp), std::move(autocast),

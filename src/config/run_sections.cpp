@@ -104,7 +104,7 @@ Field training_section() {
           used("deterministic", in(&T::deterministic),
                "the same bits for any number of threads, and on a GPU for any cache of timed "
                "products; "
-               "some percent slower"),
+               "a few percent slower"),
           lr_schedule_section(),
           not_built("exit_duration_in_mins", Kind::kNumber, "0",
                     "stop with a checkpoint after this many minutes")
@@ -197,7 +197,7 @@ Field parallelism_section() {
       "parallelism", "how the workers share the model",
       {
           used("data_parallel_size", in(&P::data_parallel_size),
-               "auto: the workers that the other sizes leave")
+               "auto: all workers that the other sizes leave")
               .at_least(0)
               .auto_is("0")
               .aka({"dp", "data_parallel_degree"}),
@@ -251,23 +251,24 @@ Field parallelism_section() {
 
 Field distributed_section() {
   const In in{&Config::distributed};
-  return section("distributed", "communication between the workers",
-                 {
-                     used("backend", in(&DistributedConfig::backend),
-                          "auto: nccl on GPUs; on CPUs shared memory on one machine, and TCP "
-                          "between machines. gloo is TCP alone; it also connects GPUs that NCCL "
-                          "cannot, slowly, through the host's memory")
-                         .one_of({{"auto"}, {"gloo"}, {"nccl"}})
-                         .aka({"distributed_backend"}),
-                     used("timeout_minutes", in(&DistributedConfig::timeout_minutes),
-                          "how long a collective waits for the other workers")
-                         .above(0)
-                         .at_most(1e6)
-                         .aka({"distributed_timeout_minutes"}),
-                     used("interface", in(&DistributedConfig::interface),
-                          "the network interface through which the workers of several hosts speak, "
-                          "for hosts whose hostfile names none; default: where ssh finds them"),
-                 });
+  return section(
+      "distributed", "communication between the workers",
+      {
+          used("backend", in(&DistributedConfig::backend),
+               "auto: nccl on GPUs; on CPUs shared memory on one machine, and TCP "
+               "between machines. gloo is TCP alone; it also connects GPUs that NCCL "
+               "cannot, slowly, through the host's memory")
+              .one_of({{"auto"}, {"gloo"}, {"nccl"}})
+              .aka({"distributed_backend"}),
+          used("timeout_minutes", in(&DistributedConfig::timeout_minutes),
+               "how long a collective waits for the other workers")
+              .above(0)
+              .at_most(1e6)
+              .aka({"distributed_timeout_minutes"}),
+          used("interface", in(&DistributedConfig::interface),
+               "the network interface through which the workers of several hosts communicate, for "
+               "hosts whose hostfile names none; default: the one with the address that ssh uses"),
+      });
 }
 
 Field hardware_section() {

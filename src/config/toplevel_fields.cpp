@@ -30,7 +30,8 @@ std::vector<Field> communication_fields() {
                {"sum", KeyClass::kNotBuilt, "use mean, and multiply the learning rate instead"}}),
       ignored("communication_data_type", Kind::kText, "gradients are reduced in fp32")
           .one_of(types),
-      ignored("seq_parallel_communication_data_type", Kind::kText, "of sequence parallelism")
+      ignored("seq_parallel_communication_data_type", Kind::kText,
+              "the type in which DeepSpeed's sequence parallelism communicates")
           .one_of(types),
       not_built("sparse_gradients", Kind::kBool, "false", "sparse gradients of the embedding"),
       ignored("disable_allgather", Kind::kBool, "DeepSpeed does not read it either"),
@@ -47,7 +48,7 @@ std::vector<Field> ignored_fields() {
               "the optimizer runs on the device of the parameters"),
       ignored("vocabulary_size", Kind::kInteger, "see model.vocab_size"),
       ignored("graph_harvesting", Kind::kBool, "CUDA graphs of PyTorch"),
-      ignored("log_level", Kind::kText, "of DeepSpeed's logger")
+      ignored("log_level", Kind::kText, "the level of DeepSpeed's logger")
           .one_of({{"debug"}, {"info"}, {"warning"}, {"error"}, {"critical"}}),
       not_built("use_data_before_expert_parallelism", Kind::kBool, "false",
                 "order of the axes for experts"),

@@ -51,41 +51,41 @@ Field device(std::string Z::*member, int stage) {
 }
 
 Field offload_param() {
-  Field out =
-      section("offload_param", "parameters outside the device (stage 3)",
-              {
-                  device(&Z::offload_param, 3),
-                  ignored("nvme_path", Kind::kText, "of NVMe"),
-                  ignored("buffer_count", Kind::kInteger, "of NVMe").at_least(0),
-                  ignored("buffer_size", Kind::kInteger, "of NVMe").elements(),
-                  ignored("max_in_cpu", Kind::kInteger, "of NVMe").elements(),
-                  ignored("max_in_nvme", Kind::kInteger, "of old files"),
-                  ignored("pin_memory", Kind::kBool, "offloaded memory is always page-locked"),
-              });
+  Field out = section(
+      "offload_param", "parameters outside the device (stage 3)",
+      {
+          device(&Z::offload_param, 3),
+          ignored("nvme_path", Kind::kText, "an option of offloading to NVMe"),
+          ignored("buffer_count", Kind::kInteger, "an option of offloading to NVMe").at_least(0),
+          ignored("buffer_size", Kind::kInteger, "an option of offloading to NVMe").elements(),
+          ignored("max_in_cpu", Kind::kInteger, "an option of offloading to NVMe").elements(),
+          ignored("max_in_nvme", Kind::kInteger, "an option in old files"),
+          ignored("pin_memory", Kind::kBool, "offloaded memory is always page-locked"),
+      });
   out.may_be_false = true;
   return out;
 }
 
 Field offload_optimizer() {
-  Field out =
-      section("offload_optimizer", "optimizer outside the device",
-              {
-                  device(&Z::offload_optimizer, 0),
-                  ignored("nvme_path", Kind::kText, "of NVMe"),
-                  ignored("buffer_count", Kind::kInteger, "of NVMe").at_least(0),
-                  ignored("buffer_size", Kind::kInteger, "of old files"),
-                  ignored("pin_memory", Kind::kBool, "offloaded memory is always page-locked"),
-                  ignored("pipeline_read", Kind::kBool, "of NVMe"),
-                  ignored("pipeline_write", Kind::kBool, "of NVMe"),
-                  ignored("pipeline", Kind::kBool, "of NVMe"),
-                  ignored("fast_init", Kind::kBool, "of NVMe"),
-                  not_built("ratio", Kind::kNumber, "1.0", "share that is offloaded")
-                      .at_least(0)
-                      .at_most(1)
-                      .instead("remove it: device = \"cpu\" offloads the whole state"),
-                  not_built("super_offload", Kind::kBool, "false", "SuperOffload"),
-                  ignored("cpuadam_cores_perc", Kind::kNumber, "of SuperOffload"),
-              });
+  Field out = section(
+      "offload_optimizer", "optimizer outside the device",
+      {
+          device(&Z::offload_optimizer, 0),
+          ignored("nvme_path", Kind::kText, "an option of offloading to NVMe"),
+          ignored("buffer_count", Kind::kInteger, "an option of offloading to NVMe").at_least(0),
+          ignored("buffer_size", Kind::kInteger, "an option in old files"),
+          ignored("pin_memory", Kind::kBool, "offloaded memory is always page-locked"),
+          ignored("pipeline_read", Kind::kBool, "an option of offloading to NVMe"),
+          ignored("pipeline_write", Kind::kBool, "an option of offloading to NVMe"),
+          ignored("pipeline", Kind::kBool, "an option of offloading to NVMe"),
+          ignored("fast_init", Kind::kBool, "an option of offloading to NVMe"),
+          not_built("ratio", Kind::kNumber, "1.0", "share that is offloaded")
+              .at_least(0)
+              .at_most(1)
+              .instead("remove it: device = \"cpu\" offloads the whole state"),
+          not_built("super_offload", Kind::kBool, "false", "SuperOffload"),
+          ignored("cpuadam_cores_perc", Kind::kNumber, "an option of DeepSpeed's SuperOffload"),
+      });
   out.may_be_false = true;
   return out;
 }
@@ -127,8 +127,9 @@ std::vector<Field> ignored_keys() {
         "memory_efficient_linear", "override_module_apply", "pipeline_loading_checkpoint",
         "log_trace_cache_warnings", "enable_sanity_checks", "save_muon_momentum_buffer_in_memory",
         "grad_hooks", "cpu_offload_use_pin_memory", "parameter_alignment"})
-    out.push_back(ignored(name, Kind::kBool, "mechanics of DeepSpeed on PyTorch"));
-  out.push_back(elements("stage3_module_granularity_threshold", "mechanics of DeepSpeed on PyTorch",
+    out.push_back(ignored(name, Kind::kBool, "an option of how DeepSpeed works on PyTorch"));
+  out.push_back(elements("stage3_module_granularity_threshold",
+                         "an option of how DeepSpeed works on PyTorch",
                          {"module_granularity_threshold"}));
   return out;
 }
@@ -137,26 +138,26 @@ std::vector<Field> ignored_keys() {
 
 Field zero_section() {
   std::vector<Field> fields = {
-      used(
-          "stage", in(&Z::stage),
-          "what the workers share out: 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters "
-          "too")
+      used("stage", in(&Z::stage),
+           "what is split among the workers: 0 nothing, 1 optimizer state, 2 gradients too, 3 "
+           "parameters too")
           .at_least(0)
           .at_most(3),
       ignored("contiguous_gradients", Kind::kBool, "gradients always lie side by side"),
       ignored("reduce_scatter", Kind::kBool, "stages 1 to 3 always reduce-scatter gradients"),
       limit("reduce_bucket_size", &Z::reduce_bucket_size,
-            "the most gradients in one sum, but at least those of a block (stages 1 to 3)")
+            "largest number of gradients in one sum, but at least those of a block (stages 1 to 3)")
           .from_stage(1),
       limit("allgather_bucket_size", &Z::allgather_bucket_size,
-            "the most parameters in one gathering, but at least those of a block (stages 1 to 3)")
+            "largest number of parameters in one all-gather, but at least those of a block (stages "
+            "1 to 3)")
           .from_stage(1),
       ignored("compute_grad_norm", Kind::kBool, "the norm is computed at every step"),
       ignored("overlap_comm", Kind::kBool, "gradients are always reduced during backward"),
       elements("sub_group_size", "updates need no temporary memory"),
       limit("stage3_prefetch_bucket_size", &Z::prefetch_bucket_size,
-            "the most parameters that are gathered ahead of their use, but at least a block's; 0: "
-            "none (stage 3)",
+            "largest number of parameters that are gathered before they are needed, but at least a "
+            "block's; 0: none (stage 3)",
             {"prefetch_bucket_size"})
           .from_stage(3),
       elements("stage3_param_persistence_threshold",
@@ -167,8 +168,8 @@ Field zero_section() {
                "small parameters are gathered together with their block",
                {"model_persistence_threshold"}),
       limit("stage3_max_live_parameters", &Z::max_live_parameters,
-            "the most gathered parameters at a time, but at least a block's and those of "
-            "tied embeddings (stage 3)",
+            "largest number of parameters that are gathered at a time, but at least a block's and "
+            "those of tied embeddings (stage 3)",
             {"max_live_parameters"})
           .from_stage(3),
       elements("stage3_max_reuse_distance", "a block is released when its memory is needed",

@@ -10,7 +10,7 @@ void throw_store_timeout(const std::string& key, std::chrono::milliseconds timeo
   throw Error(ErrorKind::kPeer,
               fmt::format("no rank set '{}' in the rendezvous store within {:.1f} s", key,
                           static_cast<double>(timeout.count()) / 1000.0),
-              "another rank did not get as far: see its log");
+              "another rank has not reached this point: see its log");
 }
 
 void throw_store_ended(const std::string& key, const std::string& reason) {

@@ -182,7 +182,8 @@ TEST_CASE(
       {"warmup_steps", "did you mean scheduler.params.warmup_num_steps?"},
       {"warmup_num_steps", "did you mean scheduler.params.warmup_num_steps?"},
       {"gradient_checkpointing", "did you mean activation_checkpointing.mode?"},
-      {"batch_size", "of a step: train_batch_size; of a worker: train_micro_batch_size_per_gpu"},
+      {"batch_size",
+       "the batch of a step is train_batch_size, that of a worker train_micro_batch_size_per_gpu"},
       {"lora", "hgtrain trains every parameter in full"},
       {"adapter", "hgtrain trains every parameter in full"},
       {"peft", "hgtrain trains every parameter in full"},
@@ -248,7 +249,7 @@ TEST_CASE("the section of parallelism names its key for another program's") {
   CHECK(contains(hint("data_parallel_replicate_degree"), "leave it out"));
   CHECK(contains(hint("decoder_first_pipeline_num_layers"), "pipeline_layer_split, for example ["));
   CHECK(contains(hint("disable_loss_parallel"), "always share the head and its loss"));
-  CHECK(contains(hint("use_distributed_optimizer"), "zero_optimization.stage 1 shares"));
+  CHECK(contains(hint("use_distributed_optimizer"), "zero_optimization.stage 1 splits"));
   for (const char* key : {"tensor_parallel_degree", "tp", "tensor_model_parallel_size"})
     CHECK(loaded(fmt::format("{{\"parallelism\": {{\"{}\": 2}}}}", key), 2)
               .config.parallelism.tensor_parallel_size == 2);

@@ -202,7 +202,7 @@ class BenchTest(unittest.TestCase):
                             (('copy', '--repeats', 0), '--repeats 0 is not between'),
                             (('copy', '--device', 'tpu'), 'tpu'),
                             (('comm', '--num_workers', 1), '--num_workers 1 is not between 2'),
-                            (('comm', '--min_bytes', 6), 'hint: --min_bytes 4'),
+                            (('comm', '--min_bytes', 6), 'hint: use --min_bytes 4'),
                             (('comm', '--min_bytes', '1G'), '--min_bytes takes a whole number: the first size, in bytes'),
                             (('copy', '--mib', '1GB'), 'hint: --mib takes a whole number: size of a copy, in MiB'),
                             (('comm', '--oversubscribe'), '--oversubscribe needs --num_gpus'),

@@ -79,7 +79,8 @@ TEST_CASE("hosts beyond the range of a number of nodes are spares") {
   check_says({.hosts = "a,b", .num_nodes = "3:4"},
              {"--num_nodes 3:4 is more than the number of hosts, 2"});
   check_says({.hosts = "a,b", .elastic_timeout = 5}, {"the job needs all of its hosts"});
-  check_says({.hosts = "a,b", .num_nodes = "1:2", .elastic_timeout = -1}, {"no number of seconds"});
+  check_says({.hosts = "a,b", .num_nodes = "1:2", .elastic_timeout = -1},
+             {"not a number of seconds"});
   check_says({.elastic_timeout = 5}, {"--elastic_timeout needs --hosts"});
 }
 
@@ -135,7 +136,7 @@ TEST_CASE("numbers take the first hosts, and the first slots of each") {
   check_says(
       {.hosts = "a,b", .num_nodes = "3", .ssh_port = 70000},
       {"--num_nodes 3 is more than the number of hosts, 2", "--ssh_port 70000 is not a port"});
-  check_says({.hosts = "a", .num_nodes = "2"}, {"there is 1 host"});
+  check_says({.hosts = "a", .num_nodes = "2"}, {"more than the number of hosts, 1"});
 }
 
 TEST_CASE("a port of ssh's is that of the hosts that name none") {
