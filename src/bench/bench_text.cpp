@@ -88,7 +88,7 @@ std::string gemm_text(const Json& r) {
   for (const Json& d : r["dtypes"]) {
     text += fmt::format("{}: {} is the best of large square products{}\n",
                         d["dtype"].get<std::string>(), rate(d["ceiling_flops_per_sec"], "FLOP/s"),
-                        d["native"].get<bool>() ? "" : ", widened to fp32 on this CPU");
+                        d["native"].get<bool>() ? "" : ", multiplied in fp32 on this CPU");
     for (const Json& p : d["products"])
       text += fmt::format("  {:22}{:>22}  {} FLOP/s, {}\n", p["product"].get<std::string>(),
                           shape(p), spread(p["flops_per_sec"]), percent(p["of_ceiling"]));

@@ -14,7 +14,9 @@ inline void round_values(const Tensor& values, const Tensor& out) {
     const From* const from = values.data<From>();
     visit_element(out.dtype(), [&]<class To>(To) {
       To* const to = out.data<To>();
-      for (std::int64_t i = 0; i < out.numel(); ++i) to[i] = static_cast<float>(from[i]);
+      const std::int64_t count = out.numel();
+#pragma omp simd
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
     });
   });
 }

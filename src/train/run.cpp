@@ -205,7 +205,7 @@ void Run::report_start(const Start& start) {
   if (const DType dtype = buffers_->compute_dtype;
       stream_.device().is_cpu() && !cpu_multiplies(dtype))
     recorder_.notice(fmt::format(
-        "this CPU has no {0} instructions: {0} saves memory here, but is slower than fp32",
+        "this CPU multiplies {0} no faster than fp32: {0} saves memory here, but no time",
         name_of(dtype)));
   if (options_.resume == "auto" && start.checkpoint.empty())
     recorder_.notice("no checkpoint in " + options_.run_dir + " yet: starting from step 0");

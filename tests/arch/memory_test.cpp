@@ -61,7 +61,7 @@ TEST_CASE("the scratch of threads is what the neediest kernel takes") {
   CHECK(floats(1024) == 3 * cpu::attention_bwd_floats(1024, 64));
   CHECK(floats(8) == norm + 2 * cpu::attention_bwd_floats(8, 64));
   config.precision.bf16 = true;
-  CHECK(floats(8) == 3 * cpu::kWidenedFloats);
+  CHECK(floats(8) == 3 * cpu::kPackedFloats);
 }
 
 TEST_CASE("the parts of cuDNN's attention stay within the planned memory") {

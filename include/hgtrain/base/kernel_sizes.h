@@ -30,11 +30,15 @@ constexpr std::int64_t attention_bwd_floats(std::int64_t keys, std::int64_t head
   return 5 * rows * round_up(head_dim, kAttentionVector) + kTile * (3 * kTile + 2);
 }
 
-/// A 16-bit product for which the CPU has no instructions widens this many rows and columns at a
-/// time, and this part of the sums' depth.
-inline constexpr std::int64_t kWidenedBlock = 128, kWidenedDepth = 1024;
-/// The floats that it needs in a thread: a block of each operand, and one of the sums.
-inline constexpr std::int64_t kWidenedFloats = kWidenedBlock * (2 * kWidenedDepth + kWidenedBlock);
+/// Our own kernel packs blocks of this depth of its operands: so many columns of the right one, so
+/// many rows of the left one. If c has 16 bits, the sums of so many rows are computed in turn.
+inline constexpr std::int64_t kPackedDepth = 384, kPackedColumns = 384, kPackedRows = 96,
+                              kPackedBand = 768;
+/// The left block's rows are apart.
+inline constexpr std::int64_t kPackedLeftFloats = kPackedRows * (kPackedDepth + 16);
+/// The floats that a product needs in a thread.
+inline constexpr std::int64_t kPackedFloats =
+    kPackedDepth * kPackedColumns + kPackedLeftFloats + kPackedBand * kPackedColumns;
 
 /// The gradients of a norm's gain and bias are summed over this many chunks of the rows.
 inline constexpr std::int64_t kNormChunks = 64;

@@ -42,8 +42,8 @@ ProductChoices product_choices(const CudaQueue& queue);
 /// damaged, or valid for something else than this GPU. With autotuning disabled, nothing changes.
 std::int64_t use_product_choices(const CudaQueue& queue, const std::string& text);
 
-/// Whether this CPU has instructions for products of this type. If not, operands are widened to
-/// fp32 first, which costs more than fp32 training itself.
+/// Whether this CPU multiplies matrices of this type at least as fast as those of fp32. If not,
+/// operands are widened to fp32 while they are packed, so that products take as long as fp32's.
 bool cpu_multiplies(DType dtype);
 
 }  // namespace hgt

@@ -2,8 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "hgtrain/base/element.h"
-
 #include "attention_tiles.h"
 #include "kernels.h"
 #include "vector_math.h"
@@ -15,7 +13,7 @@ constexpr std::int64_t kFewQueries = 8;
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 /// The forward pass in one thread.
-template <class T>
+template <class T, class Unit>
 class Forward {
  public:
   Forward(const Shape& shape, const AttentionOptions& options, float* scratch)
@@ -65,8 +63,6 @@ class Forward {
   }
 
  private:
-  using Unit = UnitOf<T>;
-
   /// Few queries after many keys, as in generation: packing all keys would not pay.
   void run_rows(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b,
                 const Head<T>& out, float* lse) {
@@ -143,24 +139,25 @@ void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    ThreadPool& pool) {
   const Shape shape(q, k);
-  visit_element(q.dtype(), [&]<class T>(T) {
-    pool.parallel_for(
-        q.size(0) * shape.heads, [&](std::int64_t begin, std::int64_t end, int thread) {
-          Forward<T> forward(shape, options, pool.scratch(thread, Forward<T>::floats(shape)));
-          for (std::int64_t item = begin; item < end; ++item) {
-            const std::int64_t b = item / shape.heads, h = item % shape.heads;
-            const std::int64_t kh = h / shape.group;
-            forward.run(Head<T>(q, b, h), Head<T>(k, b, kh), Head<T>(v, b, kh), b, h,
-                        Head<T>(out, b, h), lse.data<float>() + item * shape.queries);
-          }
-        });
+  visit_unit(q.dtype(), [&]<class T, class Unit>(T, Unit) {
+    using Pass = Forward<T, Unit>;
+    pool.parallel_for(q.size(0) * shape.heads,
+                      [&](std::int64_t begin, std::int64_t end, int thread) {
+                        Pass forward(shape, options, pool.scratch(thread, Pass::floats(shape)));
+                        for (std::int64_t item = begin; item < end; ++item) {
+                          const std::int64_t b = item / shape.heads, h = item % shape.heads;
+                          const std::int64_t kh = h / shape.group;
+                          forward.run(Head<T>(q, b, h), Head<T>(k, b, kh), Head<T>(v, b, kh), b, h,
+                                      Head<T>(out, b, h), lse.data<float>() + item * shape.queries);
+                        }
+                      });
   });
 }
 
 namespace {
 
 /// The backward pass in one thread, by key head, whose query heads add to the same dk and dv.
-template <class T>
+template <class T, class Unit>
 class Backward {
  public:
   Backward(const Shape& shape, const AttentionOptions& options, float* scratch)
@@ -205,8 +202,6 @@ class Backward {
   }
 
  private:
-  using Unit = UnitOf<T>;
-
   void read_block(const Block& block, const Head<T>& q, const Head<T>& out, const Head<T>& dout) {
     q.read(block.first, s_.ld, q_);
     dout.read(block.first, s_.ld, dout_);
@@ -268,9 +263,10 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, ThreadPool& pool) {
   const Shape shape(q, k);
   const std::int64_t key_heads = k.size(2);
-  visit_element(q.dtype(), [&]<class T>(T) {
+  visit_unit(q.dtype(), [&]<class T, class Unit>(T, Unit) {
+    using Pass = Backward<T, Unit>;
     pool.parallel_for(q.size(0) * key_heads, [&](std::int64_t begin, std::int64_t end, int thread) {
-      Backward<T> backward(shape, options, pool.scratch(thread, Backward<T>::floats(shape)));
+      Pass backward(shape, options, pool.scratch(thread, Pass::floats(shape)));
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t b = item / key_heads, kh = item % key_heads;
         backward.begin(Head<T>(k, b, kh), Head<T>(v, b, kh));

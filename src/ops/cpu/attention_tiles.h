@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
-#include "hgtrain/base/half.h"
+#include "hgtrain/base/element.h"
 #include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/ops/attention.h"
 #include "hgtrain/tensor/tensor.h"
 
+#include "products.h"
 #include "tile_product.h"
 
 // After Dao 2023, arXiv:2307.08691: scores exist by tiles of 64 queries and 64 keys. The matrices
@@ -20,14 +20,15 @@ namespace hgt::cpu {
 inline constexpr std::int64_t kTile = kAttentionTile;
 inline constexpr std::int64_t kLineBytes = 64, kRowsAhead = 16;
 
-/// The unit in which heads of T are multiplied: bf16 if the CPU multiplies it, else fp32.
+/// Calls fn(T{}, Unit{}) with the type of heads of `dtype` and the unit in which they are
+/// multiplied: bf16 if that is faster than fp32.
+template <class Fn>
+void visit_unit(DType dtype, const Fn& fn) {
 #if defined(__AVX512BF16__)
-template <class T>
-using UnitOf = std::conditional_t<std::is_same_v<T, BFloat16>, BFloat16Pair, FloatUnit>;
-#else
-template <class T>
-using UnitOf = FloatUnit;
+  if (dtype == DType::kBF16 && bf16_pairs_pay()) return fn(BFloat16{}, BFloat16Pair{});
 #endif
+  visit_element(dtype, [&]<class T>(T element) { fn(element, FloatUnit{}); });
+}
 
 /// Memory of a thread, handed out piece by piece.
 struct Scratch {

@@ -1,4 +1,7 @@
+#include "hgtrain/ops/gemm.h"
+
 #include <algorithm>
+#include <cstddef>
 
 #include "hgtrain/base/kernel_sizes.h"
 
@@ -110,29 +113,46 @@ void multiply_f32(float alpha, const Tensor& a, const Tensor& b, float beta, con
   });
 }
 
-template <class T, class C>
-void multiply_narrow(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
-                     ThreadPool& pool) {
+/// A cell of c = a b, or of c += a b.
+template <class T>
+Product<T> product_of(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
+                      const Cell& cell) {
   const Operand<T> oa(a), ob(b);
-  const Operand<C> oc(c);
-  const std::int64_t k = a.size(1), scratch = narrow_product_scratch(a.dtype());
+  const std::int64_t ldc = std::max(c.stride(0), c.size(1));
+  const bool wide = c.dtype() == DType::kF32;
+  return {oa.transposed,
+          ob.transposed,
+          cell.m,
+          cell.n,
+          a.size(1),
+          oa.at(cell.row, 0),
+          oa.ld,
+          ob.at(0, cell.column),
+          ob.ld,
+          add,
+          static_cast<std::byte*>(c.raw()) +
+              (cell.row * ldc + cell.column) * static_cast<std::int64_t>(size_of(c.dtype())),
+          ldc,
+          wide};
+}
+
+/// The bits do not depend on the cells.
+template <class T>
+void multiply_packed(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
+                     ThreadPool& pool) {
   const std::int64_t m = c.size(0), n = c.size(1);
-  const Grid grid = std::is_same_v<C, float> ? grid_of(m, n, pool) : narrow_grid(m, n, pool);
-  for_each_cell(grid, m, n, pool, [&](const Cell& cell, int thread) {
-    narrow_product(NarrowProduct<T>{oa.transposed, ob.transposed, cell.m, cell.n, k,
-                                    oa.at(cell.row, 0), oa.ld, ob.at(0, cell.column), ob.ld, add,
-                                    oc.at(cell.row, cell.column), oc.ld, std::is_same_v<C, float>},
-                   pool.scratch(thread, scratch));
+  for_each_cell(choose_grid(m, n, pool.threads()), m, n, pool, [&](const Cell& cell, int thread) {
+    packed_product(product_of<T>(a, b, add, c, cell), pool.scratch(thread, kPackedFloats));
   });
 }
 
-template <class T>
-void multiply_narrow(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
-                     ThreadPool& pool) {
-  if (c.dtype() == DType::kF32)
-    multiply_narrow<T, float>(a, b, add, c, pool);
-  else
-    multiply_narrow<T, T>(a, b, add, c, pool);
+void multiply_bf16(const Tensor& a, const Tensor& b, bool add, const Tensor& c, ThreadPool& pool) {
+  if (!cpu_multiplies(DType::kBF16)) return multiply_packed<BFloat16>(a, b, add, c, pool);
+  const std::int64_t m = c.size(0), n = c.size(1);
+  const Grid grid = c.dtype() == DType::kF32 ? grid_of(m, n, pool) : narrow_grid(m, n, pool);
+  for_each_cell(grid, m, n, pool, [&](const Cell& cell, int) {
+    library_product(product_of<BFloat16>(a, b, add, c, cell));
+  });
 }
 
 }  // namespace
@@ -145,9 +165,9 @@ void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& poo
     c = c.transposed();
   }
   if (a.dtype() == DType::kBF16)
-    multiply_narrow<BFloat16>(a, b, beta != 0, c, pool);
+    multiply_bf16(a, b, beta != 0, c, pool);
   else if (a.dtype() == DType::kF16)
-    multiply_narrow<Half>(a, b, beta != 0, c, pool);
+    multiply_packed<Half>(a, b, beta != 0, c, pool);
   else
     multiply_f32(alpha, a, b, beta, c, pool);
 }

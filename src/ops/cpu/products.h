@@ -9,9 +9,9 @@
 
 namespace hgt::cpu {
 
-/// C = alpha op(A) op(B) + beta C on the calling thread alone; C is [m, n], row-major. No signal
-/// handler may run on that thread meanwhile, because oneDNN's kernels keep their stack in a buffer
-/// on the heap, and the signal's frame would overwrite what lies below.
+/// C = alpha op(A) op(B) + beta C by oneDNN; C is [m, n], row-major. No signal handler may run on
+/// the thread meanwhile, because oneDNN's kernels keep their stack in a buffer on the heap, and the
+/// signal's frame would overwrite what lies below.
 struct Sgemm {
   bool transpose_a, transpose_b;  ///< the operand is stored as its transpose
   std::int64_t m, n, k;
@@ -26,10 +26,10 @@ struct Sgemm {
 };
 void sgemm(const Sgemm& args);
 
-/// A product of 16-bit matrices on the calling thread alone: c = op(a) op(b), or with `add`
-/// c += op(a) op(b), sums in fp32; c is [m, n], row-major, of a's type or fp32 (`add` only there).
+/// c = op(a) op(b), or with `add` c += op(a) op(b), sums in fp32; c is [m, n], row-major, of a's
+/// type or fp32 (`add` only there).
 template <class T>
-struct NarrowProduct {
+struct Product {
   bool transpose_a, transpose_b;  ///< the operand is stored as its transpose
   std::int64_t m, n, k;
   const T* a;
@@ -42,11 +42,16 @@ struct NarrowProduct {
   bool wide;  ///< c is fp32
 };
 
-/// Uses the CPU's 16-bit instructions if there are any, else widened_product.
-void narrow_product(const NarrowProduct<BFloat16>& p, float* scratch);
-void narrow_product(const NarrowProduct<Half>& p, float* scratch);
+/// Whether instructions that multiply pairs of bf16 compute more a second than those of fp32.
+/// Intel's take two cycles for 32 pairs but one for 32 floats, so they do not; AMX is another unit.
+bool bf16_pairs_pay();
 
-/// The floats of scratch memory that a product needs: none, or kWidenedFloats.
-std::int64_t narrow_product_scratch(DType dtype);
+/// By oneDNN and the CPU's bf16 instructions, which it must have.
+void library_product(const Product<BFloat16>& p);
+
+/// By our own kernel (packed_product.h), for the widest vectors of this CPU. `scratch` has
+/// kPackedFloats.
+void packed_product(const Product<BFloat16>& p, float* scratch);
+void packed_product(const Product<Half>& p, float* scratch);
 
 }  // namespace hgt::cpu

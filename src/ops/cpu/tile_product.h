@@ -12,6 +12,15 @@
 
 namespace hgt::cpu {
 
+// What follows differs from one instruction set to the next, and a program may have several.
+#if defined(__AVX512F__)
+inline namespace avx512 {
+#elif defined(__AVX__)
+inline namespace avx {
+#else
+inline namespace portable {
+#endif
+
 /// Results are computed in panels that fit the registers: some rows by some vectors of columns.
 #if defined(__AVX512F__)
 constexpr std::int64_t kVectorFloats = 16, kPanelRows = 8;
@@ -21,6 +30,7 @@ constexpr std::int64_t kVectorFloats = 8, kPanelRows = 4;
 constexpr std::int64_t kVectorFloats = 4, kPanelRows = 4;
 #endif
 constexpr std::int64_t kPanelColumns = 2 * kVectorFloats;
+constexpr std::int64_t kUnitsAhead = 8;  ///< of the right factor, which may come from the L2 cache
 
 /// A register; its memory needs no alignment.
 using Vector = float __attribute__((vector_size(4 * kVectorFloats), aligned(4), may_alias));
@@ -95,21 +105,28 @@ struct RowMajor {
 template <class Unit, int vectors>
 void multiply_panel(std::int64_t depth, LeftFactor a, RowMajor<const float> b, bool add,
                     RowMajor<float> c) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kPanelRows; ++r)
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; ++v) __builtin_prefetch(c.data + r * c.ld + v * kVectorFloats, 1);
   Vector sums[kPanelRows][vectors] = {};
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector right[vectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; ++v)
+      __builtin_prefetch(b.data + (k + kUnitsAhead) * b.ld + v * kVectorFloats);
+#pragma GCC unroll 3
     for (int v = 0; v < vectors; ++v) right[v] = vector_at(b.data + k * b.ld + v * kVectorFloats);
 #pragma GCC unroll 8
     for (int r = 0; r < kPanelRows; ++r) {
       const Vector left = all_of(a.data[r * a.row_stride + k * a.unit_stride]);
-#pragma GCC unroll 2
+#pragma GCC unroll 3
       for (int v = 0; v < vectors; ++v) sums[r][v] = Unit::multiply_add(left, right[v], sums[r][v]);
     }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kPanelRows; ++r)
-#pragma GCC unroll 2
+#pragma GCC unroll 3
     for (int v = 0; v < vectors; ++v) {
       Vector& out = vector_at(c.data + r * c.ld + v * kVectorFloats);
       out = add ? out + sums[r][v] : sums[r][v];
@@ -148,4 +165,5 @@ inline void transpose_square(RowMajor<const float> x, RowMajor<float> out) {
   for (int r = 0; r < kVectorFloats; ++r) vector_at(out.data + r * out.ld) = rows[r];
 }
 
+}  // inline namespace
 }  // namespace hgt::cpu
