@@ -129,6 +129,31 @@ std::string ops_text(const Json& r) {
   return text;
 }
 
+/// Counts by width: "4 x 16, 2 x 8".
+std::string widths(const Json& accesses) {
+  std::string text;
+  for (const auto& [width, count] : accesses.items())
+    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", count.get<int>(), width);
+  return text.empty() ? "-" : text;
+}
+
+std::string ops_plan_text(const Json& r) {
+  constexpr const char* kLine =
+      "  {:48} {:>3} {:>7} {:>9} {:>8} {:>6} {:>6} {:>9} {:<13} {:<30} {}\n";
+  std::string text = fmt::format("CUDA kernels of steps in {}, as nvcc {} compiles them\n",
+                                 r["dtype"].get<std::string>(), r["nvcc"].get<std::string>()) +
+                     fmt::format(kLine, "kernel", "sm", "threads", "registers", "shared", "local",
+                                 "blocks", "occupancy", "limit", "loads x bytes", "stores x bytes");
+  for (const Json& kernel : r["kernels"])
+    for (const Json& d : kernel["devices"])
+      text += fmt::format(kLine, kernel["kernel"].get<std::string>(), d["sm"].get<int>(),
+                          d["threads"].get<int>(), d["registers"].get<int>(),
+                          d["shared_bytes"].get<int>(), d["local_bytes"].get<int>(),
+                          d["blocks_per_multiprocessor"].get<int>(), percent(d["occupancy"]),
+                          d["limit"].get<std::string>(), widths(d["loads"]), widths(d["stores"]));
+  return text;
+}
+
 std::string copy_text(const Json& r) {
   std::string text =
       fmt::format("{}: copies of {}\n", r["cpu"].get<std::string>(), human_bytes(r["bytes"]));
@@ -161,6 +186,7 @@ std::string bench_text(const Json& result) {
   const std::string bench = result["bench"];
   if (bench == "copy") return copy_text(result);
   if (bench == "comm") return comm_text(result);
+  if (bench == "ops plan") return ops_plan_text(result);
   if (result.contains("layouts")) return head(result) + layouts_text(result);
   return head(result) + (bench == "train"  ? train_text(result)
                          : bench == "gemm" ? gemm_text(result)

@@ -30,6 +30,7 @@ class Bench final : public Command {
     const char *name, *summary, *repeats, *repeats_help;
     bool has_dtype = true;  ///< else it measures several
     bool has_workers = false;
+    bool has_plan = false;
   };
   explicit Bench(const What& what) : what_(what) {}
   std::string_view name() const override { return what_.name; }
@@ -52,6 +53,10 @@ class Bench final : public Command {
                   "layouts to compare, such as dp,zero3,pp2,one (default: the config's alone)");
     }
     options.add(what_.repeats, repeats_, what_.repeats_help).show_default();
+    if (what_.has_plan)
+      options.add_flag(
+          "--plan", plan_,
+          "measure nothing: print what nvcc made of the CUDA kernels, and their occupancy");
     options.add_flag("--json", json_, "print one JSON object instead");
   }
 
@@ -59,6 +64,9 @@ class Bench final : public Command {
     check_range(what_.repeats, repeats_, 1, 1'000'000, "with more repeats, the median varies less");
     check_range("--threads", threads_, 0, 4096, "0 takes all cores");
     if (num_workers_ || !layouts_.empty()) return compare_layouts(overrides);
+    if (plan_ && (device_ != kDevice || threads_ != 0 || repeats_ != kRepeats))
+      throw Error(ErrorKind::kConfig, "--plan measures nothing",
+                  "leave out --device, --threads and --steps");
     const LoadResult job = bench_job(shape_, dtype_, overrides);
     Config config = job.config;
     if (threads_ > 0) config.hardware.threads = threads_;
@@ -69,7 +77,8 @@ class Bench final : public Command {
       require_gpu(visible);
       resolve_precision(job, visible.gpus.front().compute_capability, config.precision);
     }
-    const std::string which = std::string(what_.name).substr(std::string_view("bench ").size());
+    const std::string measured = std::string(what_.name).substr(std::string_view("bench ").size());
+    const std::string which = plan_ ? "plan_ops" : measured;
     become_program(worker_argv(
         worker_program(),
         BenchRequest{
@@ -159,11 +168,13 @@ class Bench final : public Command {
   }
 
   const What what_;
-  std::string shape_ = "small", dtype_, device_ = "cpu";
+  static constexpr const char* kDevice = "cpu";
+  static constexpr std::int64_t kRepeats = 10;
+  std::string shape_ = "small", dtype_, device_ = kDevice;
   std::optional<int> num_workers_;
   std::string layouts_;
-  std::int64_t threads_ = 0, repeats_ = 10;
-  bool json_ = false;
+  std::int64_t threads_ = 0, repeats_ = kRepeats;
+  bool plan_ = false, json_ = false;
 };
 
 }  // namespace
@@ -186,8 +197,11 @@ std::unique_ptr<Command> bench_gemm_command() {
 
 std::unique_ptr<Command> bench_ops_command() {
   return std::make_unique<Bench>(
-      Bench::What{"bench ops", "measure how fast each op of a training step is", "--steps",
-                  "steps whose ops are timed, after two that warm up"});
+      Bench::What{.name = "bench ops",
+                  .summary = "measure how fast each op of a training step is",
+                  .repeats = "--steps",
+                  .repeats_help = "steps whose ops are timed, after two that warm up",
+                  .has_plan = true});
 }
 
 }  // namespace hgt

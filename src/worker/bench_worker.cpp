@@ -20,6 +20,7 @@ nlohmann::ordered_json measure(const BenchRequest& request, std::int64_t start_n
   const Config config = config_from_resolved(parse_json<nlohmann::ordered_json>(request.config));
   if (request.what == "train") return bench_train(config, request.repeats, start_ns);
   if (request.what == "gemm") return bench_gemm(config, request.repeats);
+  if (request.what == "plan_ops") return plan_ops(config.precision.compute_dtype());
   return bench_ops(config, request.repeats);
 }
 

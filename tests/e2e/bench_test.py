@@ -123,6 +123,15 @@ class BenchTest(unittest.TestCase):
         self.assertIn('flops_per_sec', ops['attention_bwd'])
         self.assertIn('bytes_per_sec', ops['rms_norm_fwd'])
 
+    def test_bench_ops_plans_kernels_without_a_gpu(self):
+        text = self.call('ops', '--plan', '--dtype', 'fp16')
+        self.assertIn('norm_rows<fp16 1 true>', text)
+        self.assertNotIn('bf16', text)
+        result = json.loads(self.call('ops', '--plan', '--bf16.enabled', 'true', '--json'))
+        self.assertEqual(result['dtype'], 'bf16')
+        kernels = {kernel['kernel']: kernel['devices'] for kernel in result['kernels']}
+        self.assertEqual([device['sm'] for device in kernels['activate<bf16>']], [80, 90])
+
     def test_bench_copy_measures_by_threads(self):
         args = ('copy', '--mib', 1, '--repeats', 2, '--threads', 2)
         self.assertIn('memory to memory, 2 threads', self.call(*args))
@@ -197,6 +206,7 @@ class BenchTest(unittest.TestCase):
                             (('gemm', '--repeats', -1), '--repeats -1 is not between 1'),
                             (('ops', '--threads', -1), '0 takes all cores'),
                             (('ops', '--dtype', 'fp8'), 'fp8'),
+                            (('ops', '--plan', '--steps', 2), '--plan measures nothing'),
                             (('copy', '--mib', 0), '--mib 0 is not between'),
                             (('copy', '--threads', -1), '--threads -1 is not between'),
                             (('copy', '--repeats', 0), '--repeats 0 is not between'),

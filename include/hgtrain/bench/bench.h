@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "hgtrain/base/dtype.h"
 #include "hgtrain/comm/groups.h"
 
 namespace hgt {
@@ -41,6 +42,10 @@ nlohmann::ordered_json bench_gemm(const Config& config, std::int64_t repeats);
 
 /// Times every op of a training step as the step calls it; on a GPU, the time it takes there.
 nlohmann::ordered_json bench_ops(const Config& config, std::int64_t steps);
+
+/// The CUDA kernels that a step with this compute type may run: what nvcc made of each for sm_80
+/// and sm_90, and the occupancy that follows. Measures nothing and needs no GPU.
+nlohmann::ordered_json plan_ops(DType compute_type);
 
 struct CopyBench {
   std::int64_t bytes = 0;  ///< of one copy: more than the caches hold

@@ -49,7 +49,7 @@ struct GenerateRequest {
 /// Measures a training step, its products or its ops, and prints the result.
 struct BenchRequest {
   static constexpr const char* kCommand = "bench";
-  std::string what;  ///< train, gemm or ops
+  std::string what;  ///< train, gemm, ops or plan_ops
   std::int64_t repeats = 0;
   bool json = false;
   std::string config;  ///< the resolved config as JSON

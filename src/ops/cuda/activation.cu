@@ -36,7 +36,7 @@ __device__ Value activation(Activation f, float x) {
 }
 
 template <class T>
-__global__ void activate(ActivationArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) activate(ActivationArgs args) {
   const std::int64_t at = first_of_thread<T>();
   if (at >= args.count) return;
   const Vector<T> x = read(static_cast<const T*>(args.x) + at, args.count - at);
@@ -46,7 +46,7 @@ __global__ void activate(ActivationArgs args) {
 }
 
 template <class T>
-__global__ void activate_bwd(ActivationBwdArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) activate_bwd(ActivationBwdArgs args) {
   const std::int64_t at = first_of_thread<T>();
   if (at >= args.count) return;
   const Vector<T> x = read(static_cast<const T*>(args.x) + at, args.count - at);
@@ -69,7 +69,7 @@ struct GatedPlace {
 };
 
 template <class T>
-__global__ void activate_gated(GatedActivationArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) activate_gated(GatedActivationArgs args) {
   const GatedPlace<T> place(args.width);
   if (place.left <= 0) return;
   const T* const gates =
@@ -81,7 +81,7 @@ __global__ void activate_gated(GatedActivationArgs args) {
 }
 
 template <class T>
-__global__ void activate_gated_bwd(GatedActivationBwdArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) activate_gated_bwd(GatedActivationBwdArgs args) {
   const GatedPlace<T> place(args.width);
   if (place.left <= 0) return;
   const std::int64_t at = place.row * 2 * args.width + place.column;
@@ -103,9 +103,8 @@ __global__ void activate_gated_bwd(GatedActivationBwdArgs args) {
 /// The fewest blocks for a row, with as many threads each.
 template <class T>
 LaunchShape gated_shape(std::int64_t rows, std::int64_t width) {
-  constexpr std::int64_t kMaxThreads = 256;
   const std::int64_t vectors = std::max<std::int64_t>((width + kVector<T> - 1) / kVector<T>, 1);
-  const std::int64_t blocks = (vectors + kMaxThreads - 1) / kMaxThreads;
+  const std::int64_t blocks = (vectors + kBlockThreads - 1) / kBlockThreads;
   const std::int64_t threads = round_up((vectors + blocks - 1) / blocks, kWarp);
   return {{blocks_for(rows, 1), static_cast<unsigned>(blocks)}, {static_cast<unsigned>(threads)}};
 }

@@ -192,7 +192,7 @@ struct BackwardArgs {
 constexpr unsigned kDeltaWarps = 8;  ///< per block, one row each
 
 template <class T>
-__global__ void sum_deltas(BackwardArgs args) {
+__global__ void __launch_bounds__(kDeltaWarps* kWarp) sum_deltas(BackwardArgs args) {
   const AttentionBwdArgs& op = args.op;
   const std::int64_t row = std::int64_t{blockIdx.x} * kDeltaWarps + threadIdx.x / kWarp;
   if (row >= op.batch * op.heads * op.queries) return;

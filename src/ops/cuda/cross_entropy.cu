@@ -58,21 +58,12 @@ __device__ void for_columns(const T* row, int columns, const OfVector& of_vector
   if (thread < rest) of_element(thread < head ? thread : thread + whole * kVector<T>);
 }
 
-template <class T>
-__device__ Vector<T>& vector_at(T* row, int column) {
-  return *reinterpret_cast<Vector<T>*>(row + column);
-}
-template <class T>
-__device__ const Vector<T>& vector_at(const T* row, int column) {
-  return *reinterpret_cast<const Vector<T>*>(row + column);
-}
-
 /// The softmax of a row's first columns, in all threads.
 template <class T>
 __device__ Softmax softmax_of(const T* row, int columns) {
   Softmax part;
   for_columns(
-      row, columns, [&](int c) { part.add(vector_at(row, c)); },
+      row, columns, [&](int c) { part.add(load_vector(row + c)); },
       [&](int c) { part.add(to_float(row[c])); });
   const float highest = block_max(part.highest);
   const float sum = block_sum(part.sum == 0 ? 0.0f : part.sum * exp_above(part.highest, highest));
@@ -85,7 +76,8 @@ __device__ void fill(T* row, int columns, float value) {
 #pragma unroll
   for (int i = 0; i < kVector<T>; ++i) all.set(i, value);
   for_columns(
-      row, columns, [&](int c) { vector_at(row, c) = all; }, [&](int c) { store(row + c, value); });
+      row, columns, [&](int c) { store_vector(row + c, all); },
+      [&](int c) { store(row + c, value); });
 }
 
 /// If a row's target does not count, its loss and gradient are 0; if there is no such id, NaN.
@@ -109,10 +101,10 @@ __device__ void to_gradient(T* row, int columns, int width, const Softmax& softm
   for_columns(
       row, columns,
       [&](int c) {
-        Vector<T> x = vector_at(row, c);
+        Vector<T> x = load_vector(row + c);
 #pragma unroll
         for (int i = 0; i < kVector<T>; ++i) x.set(i, exp_above(x[i], highest) * factor);
-        vector_at(row, c) = x;
+        store_vector(row + c, x);
       },
       [&](int c) { store(row + c, exp_above(to_float(row[c]), highest) * factor); });
   fill(row + columns, width - columns, 0.0f);
@@ -123,7 +115,7 @@ __device__ void to_gradient(T* row, int columns, int width, const Softmax& softm
 
 // One block per row.
 template <class T>
-__global__ void cross_entropy_rows(CrossEntropyArgs args) {
+__global__ void __launch_bounds__(kThreads) cross_entropy_rows(CrossEntropyArgs args) {
   const std::int64_t n = blockIdx.x;
   const std::int32_t target = args.targets[n];
   T* const row = static_cast<T*>(args.logits) + n * args.width;
@@ -139,7 +131,7 @@ __global__ void cross_entropy_rows(CrossEntropyArgs args) {
 
 // One block per row.
 template <class T>
-__global__ void summarize_rows(CrossEntropyPartArgs args) {
+__global__ void __launch_bounds__(kThreads) summarize_rows(CrossEntropyPartArgs args) {
   const std::int64_t n = blockIdx.x, target = args.targets[n] - args.first;
   const T* const row = static_cast<const T*>(args.logits) + n * args.width;
   const Softmax softmax = softmax_of(row, static_cast<int>(args.columns));
@@ -152,7 +144,7 @@ __global__ void summarize_rows(CrossEntropyPartArgs args) {
 
 // One block per row. Each thread sums the few parts of the ranks.
 template <class T>
-__global__ void finish_rows(CrossEntropyFinishArgs args) {
+__global__ void __launch_bounds__(kThreads) finish_rows(CrossEntropyFinishArgs args) {
   const CrossEntropyPartArgs& part = args.part;
   const std::int64_t n = blockIdx.x;
   const std::int32_t target = part.targets[n];

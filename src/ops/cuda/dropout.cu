@@ -50,7 +50,7 @@ __device__ void write(T* to, const Vector<T>& x, std::int64_t begin, std::int64_
 }
 
 template <class T>
-__global__ void add_dropped(RunsArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) add_dropped(RunsArgs args) {
   const DropoutAddArgs& op = args.op;
   constexpr std::int64_t kParts = kCounters / kVector<T>;  // threads per 64 elements
   const std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -96,7 +96,7 @@ void dropout_add(const DropoutAddArgs& args, CudaStreamState& stream) {
   const RunsArgs runs(args);
   visit_element(args.type, [&]<class T>(T) {
     const std::int64_t threads = runs.count * runs.blocks * kCounters / kVector<T>;
-    launch(add_dropped<T>, {{blocks_for(threads, 256)}, {256}}, stream, runs);
+    launch(add_dropped<T>, {{blocks_for(threads, kBlockThreads)}, {kBlockThreads}}, stream, runs);
   });
 }
 

@@ -6,7 +6,7 @@
 namespace hgt::cuda {
 namespace {
 
-constexpr unsigned kThreads = 256;
+constexpr unsigned kRowThreads = 128;
 
 /// `otherwise` if there is no such row.
 template <class T>
@@ -21,7 +21,7 @@ __device__ Vector<T> read_row(const void* table, std::int64_t row, std::int64_t 
 
 // One block per token. The row of an id that is out of range becomes NaN: the loss shows it.
 template <class T>
-__global__ void gather_rows(EmbeddingArgs args) {
+__global__ void __launch_bounds__(kRowThreads) gather_rows(EmbeddingArgs args) {
   const std::int64_t n = blockIdx.x;
   const std::int64_t id = args.tokens[n];
   const std::int64_t place = args.position_ids ? args.position_ids[n] : n % args.length;
@@ -60,7 +60,7 @@ __device__ std::int64_t element_of_thread() {
   return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
 
-__global__ void clear_counts(ScatterArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) clear_counts(ScatterArgs args) {
   const std::int64_t id = element_of_thread();
   if (id > args.table_rows) return;
   args.begins[id] = 0;
@@ -71,7 +71,7 @@ __device__ bool is_row(const ScatterArgs& args, std::int64_t id) {
   return id >= 0 && id < args.table_rows;
 }
 
-__global__ void count_rows(ScatterArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) count_rows(ScatterArgs args) {
   const std::int64_t n = element_of_thread();
   if (n < args.rows && is_row(args, args.table_row(n)))
     atomicAdd(args.begins + args.table_row(n), 1);
@@ -95,7 +95,7 @@ __device__ int sum_before(int value) {
 }
 
 // One block: counts become sums of the counts before, with a range of them per thread.
-__global__ void scan_counts(ScatterArgs args) {
+__global__ void __launch_bounds__(kScanThreads) scan_counts(ScatterArgs args) {
   const std::int64_t each = (args.table_rows + kScanThreads) / kScanThreads;
   const std::int64_t first = threadIdx.x * each;
   int sum = 0;
@@ -109,7 +109,7 @@ __global__ void scan_counts(ScatterArgs args) {
   }
 }
 
-__global__ void place_rows(ScatterArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) place_rows(ScatterArgs args) {
   const std::int64_t n = element_of_thread();
   if (n >= args.rows || !is_row(args, args.table_row(n))) return;
   const std::int64_t id = args.table_row(n);
@@ -118,7 +118,7 @@ __global__ void place_rows(ScatterArgs args) {
 
 // A row's place is the number of rows of its id before it. If an id has many, the threads of a warp
 // read the same ones.
-__global__ void sort_rows(ScatterArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) sort_rows(ScatterArgs args) {
   const std::int64_t at = element_of_thread();
   if (at >= args.begins[args.table_rows]) return;
   const std::int32_t n = args.unsorted[at];
@@ -148,7 +148,7 @@ __device__ void add_to(float* flat, std::int64_t first, Floats<kCount>& sums, st
 // One block per chunk of the sorted rows. If an id lies within the chunk, its sum goes into the
 // table.
 template <class T>
-__global__ void add_chunks_of_rows(ScatterArgs args) {
+__global__ void __launch_bounds__(kRowThreads) add_chunks_of_rows(ScatterArgs args) {
   const std::int64_t chunk = blockIdx.x, first = chunk * kChunk, all = args.begins[args.table_rows];
   const std::int64_t last = first + kChunk < all ? first + kChunk : all;
   for (std::int64_t c = threadIdx.x * kVector<T>; c < args.width; c += blockDim.x * kVector<T>) {
@@ -169,7 +169,7 @@ __global__ void add_chunks_of_rows(ScatterArgs args) {
 }
 
 // One block per chunk: sums the parts of the id that begins in it and continues after it.
-__global__ void add_parts_of_rows(ScatterArgs args) {
+__global__ void __launch_bounds__(kRowThreads) add_parts_of_rows(ScatterArgs args) {
   const std::int64_t chunk = blockIdx.x, first = chunk * kChunk, all = args.begins[args.table_rows];
   const std::int64_t last = first + kChunk;
   if (last >= all) return;
@@ -190,7 +190,7 @@ __global__ void add_parts_of_rows(ScatterArgs args) {
 
 // One vector of dpositions per thread.
 template <class T>
-__global__ void sum_positions(EmbeddingBwdArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) sum_positions(EmbeddingBwdArgs args) {
   const std::int64_t size = args.length * args.width, at = first_of_thread<T>(), left = size - at;
   if (left <= 0) return;
   Floats<kVector<T>> sums;
@@ -203,7 +203,7 @@ __global__ void sum_positions(EmbeddingBwdArgs args) {
 
 void embedding_fwd(const EmbeddingArgs& args, CudaStreamState& stream) {
   visit_element(args.type, [&]<class T>(T) {
-    launch(gather_rows<T>, {{blocks_for(args.rows, 1)}, {128}}, stream, args);
+    launch(gather_rows<T>, {{blocks_for(args.rows, 1)}, {kRowThreads}}, stream, args);
   });
 }
 
@@ -218,13 +218,14 @@ void scatter(ScatterArgs args, CudaStreamState& stream) {
   args.placed = args.begins + args.table_rows + 1;
   args.unsorted = args.placed + args.table_rows;
   args.sorted = args.unsorted + args.rows;
-  const LaunchShape by_rows{{blocks_for(args.rows, kThreads)}, {kThreads}};
-  launch(clear_counts, {{blocks_for(args.table_rows + 1, kThreads)}, {kThreads}}, stream, args);
+  const LaunchShape by_rows{{blocks_for(args.rows, kBlockThreads)}, {kBlockThreads}};
+  launch(clear_counts, {{blocks_for(args.table_rows + 1, kBlockThreads)}, {kBlockThreads}}, stream,
+         args);
   launch(count_rows, by_rows, stream, args);
   launch(scan_counts, {{1}, {kScanThreads}}, stream, args);
   launch(place_rows, by_rows, stream, args);
   launch(sort_rows, by_rows, stream, args);
-  const LaunchShape by_chunks{{blocks_for(chunks, 1)}, {128}};
+  const LaunchShape by_chunks{{blocks_for(chunks, 1)}, {kRowThreads}};
   launch(add_chunks_of_rows<T>, by_chunks, stream, args);
   launch(add_parts_of_rows, by_chunks, stream, args);
 }

@@ -6,9 +6,7 @@
 namespace hgt::cuda {
 namespace {
 
-constexpr unsigned kThreads = 256;
-
-__global__ void fill_elements(FillArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) fill_elements(FillArgs args) {
   if (args.unless && *args.unless != 0) return;
   const std::int64_t at = first_of_thread<float>();
   Vector<float> values;
@@ -18,7 +16,7 @@ __global__ void fill_elements(FillArgs args) {
 }
 
 template <class To, class From>
-__global__ void cast_elements(CastArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) cast_elements(CastArgs args) {
   constexpr int kElements = kLongerVector<To, From>;
   const std::int64_t at = first_of_thread(kElements), left = args.count - at;
   Floats<kElements> elements;
@@ -26,7 +24,7 @@ __global__ void cast_elements(CastArgs args) {
   elements.template write<To>(args.to, at, left);
 }
 
-__global__ void accumulate_elements(AccumulateArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) accumulate_elements(AccumulateArgs args) {
   if (args.unless && *args.unless != 0) return;
   const std::int64_t at = first_of_thread<float>(), left = args.count - at;
   Vector<float> values = read(args.from + at, left);
@@ -56,7 +54,7 @@ __device__ double sum_of(const float* values, std::int64_t count) {
 }
 
 // One block per piece.
-__global__ void square_pieces(SquaresOfPiecesArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) square_pieces(SquaresOfPiecesArgs args) {
   const FlatPiece piece = args.pieces[blockIdx.x];
   const float* const values = static_cast<const float*>(args.values.data);
   const double sum = sum_of<true>(values + args.values.place(piece), piece.end - piece.begin);
@@ -69,7 +67,7 @@ struct PartsArgs {
   double* parts;
 };
 
-__global__ void sum_parts(PartsArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) sum_parts(PartsArgs args) {
   const std::int64_t begin = blockIdx.x * kSummedPerBlock, left = args.count - begin;
   const double sum =
       sum_of<false>(args.values + begin, left < kSummedPerBlock ? left : kSummedPerBlock);
@@ -82,7 +80,7 @@ struct TotalArgs {
   double* out;
 };
 
-__global__ void sum_total(TotalArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) sum_total(TotalArgs args) {
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < args.count; i += blockDim.x) sum += args.parts[i];
   sum = block_sum(sum);
@@ -112,14 +110,14 @@ void accumulate(const AccumulateArgs& args, CudaStreamState& stream) {
 }
 
 void squares_of_pieces(const SquaresOfPiecesArgs& args, CudaStreamState& stream) {
-  launch(square_pieces, {{blocks_for(args.piece_count, 1)}, {kThreads}}, stream, args);
+  launch(square_pieces, {{blocks_for(args.piece_count, 1)}, {kBlockThreads}}, stream, args);
 }
 
 void sum(const SumArgs& args, CudaStreamState& stream) {
   const unsigned blocks = blocks_for(args.count, 1, kSummedPerBlock);
   double* const parts = stream.scratch<double>(blocks);
-  launch(sum_parts, {{blocks}, {kThreads}}, stream, PartsArgs{args.values, args.count, parts});
-  launch(sum_total, {{1}, {kThreads}}, stream, TotalArgs{parts, blocks, args.out});
+  launch(sum_parts, {{blocks}, {kBlockThreads}}, stream, PartsArgs{args.values, args.count, parts});
+  launch(sum_total, {{1}, {kBlockThreads}}, stream, TotalArgs{parts, blocks, args.out});
 }
 
 }  // namespace hgt::cuda

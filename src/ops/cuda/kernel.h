@@ -54,6 +54,19 @@ struct alignas(16) Vector {
   __device__ void set(int i, float x) { store(elements + i, x); }
 };
 
+/// The vector at an aligned place. As uint4, because nvcc may copy the elements of a struct one by
+/// one.
+template <class T>
+__device__ Vector<T> load_vector(const T* from) {
+  Vector<T> out;
+  reinterpret_cast<uint4&>(out) = *reinterpret_cast<const uint4*>(from);
+  return out;
+}
+template <class T>
+__device__ void store_vector(T* to, const Vector<T>& x) {
+  __stwb(reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4&>(x));
+}
+
 template <class T>
 __device__ bool is_whole_vector(const T* at, std::int64_t count) {
   return count >= kVector<T> && reinterpret_cast<std::uintptr_t>(at) % sizeof(Vector<T>) == 0;
@@ -62,7 +75,7 @@ __device__ bool is_whole_vector(const T* at, std::int64_t count) {
 /// The first `count` elements at `from`, at most a vector of them, then zeros.
 template <class T>
 __device__ Vector<T> read(const T* from, std::int64_t count) {
-  if (is_whole_vector(from, count)) return *reinterpret_cast<const Vector<T>*>(from);
+  if (is_whole_vector(from, count)) return load_vector(from);
   Vector<T> out;
 #pragma unroll
   for (int i = 0; i < kVector<T>; ++i) {
@@ -76,7 +89,7 @@ __device__ Vector<T> read(const T* from, std::int64_t count) {
 template <class T>
 __device__ void write(T* to, const Vector<T>& x, std::int64_t count) {
   if (is_whole_vector(to, count)) {
-    *reinterpret_cast<Vector<T>*>(to) = x;
+    store_vector(to, x);
     return;
   }
 #pragma unroll
@@ -84,13 +97,16 @@ __device__ void write(T* to, const Vector<T>& x, std::int64_t count) {
     if (i < count) to[i] = x.elements[i];
 }
 
+/// Threads of a block, in kernels that say no other number. A kernel has the number that it is
+/// launched with, or the most, in its __launch_bounds__.
+inline constexpr unsigned kBlockThreads = 256;
+
 /// For kernels over flat memory with some elements per thread: the index of the thread's first.
 __device__ inline std::int64_t first_of_thread(int elements) {
   return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * elements;
 }
 inline LaunchShape elements_shape(std::int64_t count, int elements) {
-  constexpr unsigned kThreads = 256;
-  return {{blocks_for(count, kThreads, elements)}, {kThreads}};
+  return {{blocks_for(count, kBlockThreads, elements)}, {kBlockThreads}};
 }
 
 /// Likewise, with one vector per thread.

@@ -21,7 +21,7 @@ Cut cut_of(std::int64_t rows, std::int64_t columns, int vector) {
 }
 
 template <class T>
-__global__ void add_bias_elements(AddBiasArgs args) {
+__global__ void __launch_bounds__(kThreads) add_bias_elements(AddBiasArgs args) {
   const std::int64_t c = first_of_thread<T>(), left = args.columns - c;
   if (left <= 0) return;
   const Vector<T> bias = read(static_cast<const T*>(args.bias) + c, left);
@@ -40,7 +40,7 @@ struct PartialArgs {
 };
 
 template <class T>
-__global__ void sum_columns(PartialArgs args) {
+__global__ void __launch_bounds__(kThreads) sum_columns(PartialArgs args) {
   const AddColumnSumsArgs& op = args.op;
   const std::int64_t c = first_of_thread<T>(), left = op.columns - c;
   if (left <= 0) return;

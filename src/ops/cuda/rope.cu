@@ -25,7 +25,7 @@ struct Angles {
 
 // One block per position: it rotates its heads' pairs (i, i + width / 2), one vector per thread.
 template <class T>
-__global__ void rotate_pairs(RopeArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) rotate_pairs(RopeArgs args) {
   const std::int64_t n = blockIdx.x, b = n / args.length, t = n % args.length;
   const std::int64_t half = args.width / 2, place = args.position_ids ? args.position_ids[n] : t;
   const unsigned vectors = static_cast<unsigned>((half + kVector<T> - 1) / kVector<T>);
@@ -54,7 +54,7 @@ void rope(const RopeArgs& args, CudaStreamState& stream) {
   visit_element(args.type, [&]<class T>(T) {
     const std::int64_t vectors = (args.width / 2 + kVector<T> - 1) / kVector<T> * args.heads;
     const auto threads = static_cast<unsigned>(
-        std::clamp<std::int64_t>((vectors + kWarp - 1) / kWarp * kWarp, kWarp, 256));
+        std::clamp<std::int64_t>((vectors + kWarp - 1) / kWarp * kWarp, kWarp, kBlockThreads));
     launch(rotate_pairs<T>, {{blocks_for(args.batch * args.length, 1)}, {threads}}, stream, args);
   });
 }

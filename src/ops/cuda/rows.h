@@ -128,7 +128,7 @@ struct AddChunksArgs {
 };
 
 /// One block for 32 columns: 32 threads add the chunks of a column, every 32nd chunk each.
-static __global__ void add_chunks(AddChunksArgs args) {
+static __global__ void __launch_bounds__(kWarp* kWarp) add_chunks(AddChunksArgs args) {
   __shared__ float sums[kWarp][kWarp + 1];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const std::int64_t first = std::int64_t{blockIdx.x} * kWarp;

@@ -10,7 +10,7 @@ namespace {
 constexpr unsigned kPieceThreads = 512;
 
 // One block, whose threads add the squares; one of them does the rest.
-__global__ void find_factor(PrepareUpdateArgs args) {
+__global__ void __launch_bounds__(kPieceThreads) find_factor(PrepareUpdateArgs args) {
   double squares = 0;
 #pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < args.square_count; i += blockDim.x)
@@ -130,15 +130,14 @@ __device__ Part part_of_thread(const FlatPiece* pieces, int elements) {
   return {piece, first, piece.end - piece.begin - first};
 }
 LaunchShape parts_shape(std::int64_t pieces, int elements) {
-  constexpr unsigned kThreads = 256;
-  return {{blocks_for(pieces, 1), blocks_for(FlatPiece::kMaxElements, kThreads, elements)},
-          {kThreads}};
+  return {{blocks_for(pieces, 1), blocks_for(FlatPiece::kMaxElements, kBlockThreads, elements)},
+          {kBlockThreads}};
 }
 
 /// P, S and W are the types of the parameters, of the state, and of the weights written besides
 /// fp32 parameters: float if none are written.
 template <class Rule, class P, class S, class W>
-__global__ void change_elements(UpdateElementsArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) change_elements(UpdateElementsArgs args) {
   constexpr int kElements = kLongerVector<P, W>;
   const Part part = part_of_thread(args.pieces, kElements);
   const Update& u = *args.update;
@@ -203,7 +202,7 @@ __device__ float change_of(const UpdateLambArgs& args, const FlatPiece& piece, f
 }
 
 // One block per piece.
-__global__ void lamb_moments(UpdateLambArgs args) {
+__global__ void __launch_bounds__(kPieceThreads) lamb_moments(UpdateLambArgs args) {
   const Update& u = *args.update;
   if (u.skip != 0) return;
   const FlatPiece piece = args.pieces[blockIdx.x];
@@ -236,7 +235,7 @@ __global__ void lamb_moments(UpdateLambArgs args) {
 }
 
 // One thread per tensor: it adds the pieces in order.
-__global__ void lamb_ratios(LambArgs args) {
+__global__ void __launch_bounds__(kWarp) lamb_ratios(LambArgs args) {
   const UpdateLambArgs& op = args.op;
   const std::int64_t tensor = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (tensor >= op.tensors || op.update->skip != 0) return;
@@ -252,7 +251,7 @@ __global__ void lamb_ratios(LambArgs args) {
 
 /// T is the type of the weights.
 template <class T>
-__global__ void lamb_change(LambArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) lamb_change(LambArgs args) {
   const UpdateLambArgs& op = args.op;
   const Part part = part_of_thread(op.pieces, kVector<T>);
   if (part.count <= 0 || op.update->skip != 0) return;
@@ -270,7 +269,7 @@ __global__ void lamb_change(LambArgs args) {
 
 /// T is the type of the values.
 template <class T>
-__global__ void average_elements(UpdateAverageArgs args) {
+__global__ void __launch_bounds__(kBlockThreads) average_elements(UpdateAverageArgs args) {
   const Part part = part_of_thread(args.pieces, kVector<T>);
   if (part.count <= 0 || (args.update && args.update->skip != 0)) return;
   Floats<kVector<T>> average, values;

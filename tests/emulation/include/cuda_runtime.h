@@ -191,6 +191,10 @@ template <class T>
 void __stcg(T* to, T value) {
   *to = value;
 }
+template <class T>
+void __stwb(T* to, T value) {
+  *to = value;
+}
 
 inline float __expf(float x) {
   return expf(x);
