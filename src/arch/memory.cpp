@@ -36,15 +36,15 @@ constexpr std::int64_t kLibraryBytes = 384 << 20;
 /// on eight H100s (#1685).
 constexpr std::int64_t kNcclBytes = 1 << 30;
 
-/// Scratch memory of the CPU threads: what the neediest kernel needs. Whether the worker's CPU
-/// multiplies bf16 is not known here, so what our own kernel packs counts. Only the first
+/// Scratch memory of the CPU threads: what the neediest kernel needs. Which
+/// kernels the worker's CPU chooses is not known here, so what our own packs counts. Only the first
 /// thread has the sums of a norm's gradients.
 std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, DType dtype,
                             int threads) {
   const std::int64_t attention = cpu::attention_bwd_floats(seq_length, model.head_dim);
   const std::int64_t norm =
       cpu::kNormChunks * cpu::norm_sums(model.hidden_size, !family_of(model).rms_norm);
-  const std::int64_t product = dtype == DType::kF32 ? 0 : cpu::kPackedFloats;
+  const std::int64_t product = dtype == DType::kF32 ? cpu::kPackedWideFloats : cpu::kPackedFloats;
   const std::int64_t any = std::max(attention, product);
   return std::max(any, norm) + times(any, threads - 1);
 }

@@ -5,6 +5,7 @@
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/compute_stream.h"
+#include "hgtrain/machine/resources.h"
 #include "hgtrain/ops/gemm.h"
 
 #include "about.h"
@@ -64,7 +65,8 @@ Json bench_dtype(const std::vector<Product>& products, DType dtype, std::int64_t
                                {"n", all[p].n},
                                {"k", all[p].k},
                                {"flops_per_sec", to_json(rate)},
-                               {"of_ceiling", rate.median / ceiling}});
+                               {"of_ceiling", rate.median / ceiling},
+                               {"kernel", runner.kernel(all[p])}});
   }
   return out;
 }
@@ -73,6 +75,7 @@ Json bench_dtype(const std::vector<Product>& products, DType dtype, std::int64_t
 
 Json bench_gemm(const Config& config, std::int64_t repeats) {
   ComputeStream device(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads));
+  if (device.get().device().is_cpu()) choose_cpu_products(cpu_name(), "");
   Json out = about("gemm", config, device.get());
   out.erase("dtype");
   out["repeats"] = repeats;

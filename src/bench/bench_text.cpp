@@ -58,9 +58,10 @@ std::string train_text(const Json& r) {
       human_bytes(r["peak_rss_bytes"]), human_bytes(r["rss_before_bytes"]),
       human_bytes(r["planned_bytes"]));
   for (const Json& p : r["products"])
-    text += fmt::format("  {:22}{:>22}{:>8} x{:>10.3f} ms{:>14}\n", p["product"].get<std::string>(),
-                        shape(p), human_count(p["calls_per_step"]), p["ms"]["median"].get<double>(),
-                        rate(p["flops_per_sec"], "FLOP/s"));
+    text +=
+        fmt::format("  {:22}{:>22}{:>8} x{:>10.3f} ms{:>14} {}\n", p["product"].get<std::string>(),
+                    shape(p), human_count(p["calls_per_step"]), p["ms"]["median"].get<double>(),
+                    rate(p["flops_per_sec"], "FLOP/s"), p["kernel"].get<std::string>());
   return text;
 }
 
@@ -90,8 +91,9 @@ std::string gemm_text(const Json& r) {
                         d["dtype"].get<std::string>(), rate(d["ceiling_flops_per_sec"], "FLOP/s"),
                         d["native"].get<bool>() ? "" : ", multiplied in fp32 on this CPU");
     for (const Json& p : d["products"])
-      text += fmt::format("  {:22}{:>22}  {} FLOP/s, {}\n", p["product"].get<std::string>(),
-                          shape(p), spread(p["flops_per_sec"]), percent(p["of_ceiling"]));
+      text += fmt::format("  {:22}{:>22}  {} FLOP/s, {} {}\n", p["product"].get<std::string>(),
+                          shape(p), spread(p["flops_per_sec"]), percent(p["of_ceiling"]),
+                          p["kernel"].get<std::string>());
   }
   return text;
 }

@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kWarmUp = 2;
 
 /// What a step's products take alone: the number of each times its median.
-Json limit_json(const std::vector<Product>& products,
+Json limit_json(const std::vector<Product>& products, const ProductRunner& runner,
                 const std::vector<std::vector<double>>& product_ms, double& limit_ms) {
   Json out = Json::array();
   limit_ms = 0;
@@ -39,7 +39,8 @@ Json limit_json(const std::vector<Product>& products,
                    {"k", p.k},
                    {"calls_per_step", p.step_flops / p.flops()},
                    {"ms", to_json(ms)},
-                   {"flops_per_sec", p.flops() / (ms.median * 1e-3)}});
+                   {"flops_per_sec", p.flops() / (ms.median * 1e-3)},
+                   {"kernel", runner.kernel(p)}});
   }
   return out;
 }
@@ -79,7 +80,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   const std::int64_t tokens = config.batch.train_batch_size * config.training.seq_length;
   const auto tokens_per_sec = [&](double ms) { return static_cast<double>(tokens) / ms * 1e3; };
   double limit_ms = 0;
-  const Json limit = limit_json(products, product_ms, limit_ms);
+  const Json limit = limit_json(products, runner, product_ms, limit_ms);
   Json out = about("train", config, run.stream(), run.attention());
   out["steps"] = steps;
   out["parameters"] = run.table().num_parameters;

@@ -90,15 +90,24 @@ ProductRunner::ProductRunner(const std::vector<Product>& products, DType dtype, 
       c_(operand(
           "c", products, [](const Product& p) { return p.m * p.n; }, DType::kF32, stream)) {}
 
+ProductRunner::Operands ProductRunner::operands(const Product& p) const {
+  return {matrix(a_, p.m, p.k, p.transposed_a, dtype_),
+          matrix(b_, p.k, p.n, p.transposed_b, dtype_),
+          matrix(c_, p.m, p.n, p.transposed_c, p.gradient ? DType::kF32 : dtype_),
+          p.gradient ? 1.0f : 0.0f};
+}
+
+std::string_view ProductRunner::kernel(const Product& p) const {
+  if (!stream_.device().is_cpu()) return "";
+  const Operands o = operands(p);
+  return cpu_product_kernel(o.a, o.b, o.beta, o.c, stream_.pool());
+}
+
 double ProductRunner::run(const Product& p) const {
-  const DType to = p.gradient ? DType::kF32 : dtype_;
-  const Tensor a = matrix(a_, p.m, p.k, p.transposed_a, dtype_);
-  const Tensor b = matrix(b_, p.k, p.n, p.transposed_b, dtype_);
-  const Tensor c = matrix(c_, p.m, p.n, p.transposed_c, to);
-  const float beta = p.gradient ? 1 : 0;
+  const Operands o = operands(p);
   const auto ms_of = [&](int calls) {
     const std::int64_t start_ns = now_ns();
-    for (int i = 0; i < calls; ++i) gemm(1, a, b, beta, c, stream_);
+    for (int i = 0; i < calls; ++i) gemm(1, o.a, o.b, o.beta, o.c, stream_);
     stream_.synchronize();
     return ms_since(start_ns) / calls;
   };

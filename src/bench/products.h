@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
@@ -35,8 +37,16 @@ class ProductRunner {
   /// Milliseconds of one call, after one call that touches its operands; on a GPU the mean of as
   /// many calls as take some milliseconds.
   double run(const Product& product) const;
+  /// What computes it on the CPU, after it has run: "oneDNN" or "own"; "" on a GPU.
+  std::string_view kernel(const Product& product) const;
 
  private:
+  struct Operands {
+    Tensor a, b, c;
+    float beta;
+  };
+  Operands operands(const Product& product) const;
+
   DType dtype_;
   Stream stream_;
   Buffer a_, b_, c_;

@@ -2,6 +2,7 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/philox.h"
+#include "hgtrain/machine/resources.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/train/memory_fit.h"
 #include "hgtrain/train/model_options.h"
@@ -53,7 +54,9 @@ SyntheticRun::SyntheticRun(const Config& config, const Groups& groups)
       model_(Model::create(config_.model, table_, slots_.block_weights(), slots_.block_gradients(),
                            model_options(config_, plan_.shape, groups), stream_)),
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)) {
-  if (!stream_.device().is_cpu()) {
+  if (stream_.device().is_cpu()) {
+    choose_cpu_products(cpu_name(), "");
+  } else {
     if (config.training.deterministic) disable_gemm_autotuning(stream_.queue());
     attention_ = use_attention(config_, stream_.queue());
   }

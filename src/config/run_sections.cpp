@@ -102,7 +102,7 @@ Field training_section() {
               .at_least(0)
               .at_most(1),
           used("deterministic", in(&T::deterministic),
-               "the same bits for any number of threads, and on a GPU for any cache of timed "
+               "the same bits for any number of threads and any cache of timed "
                "products; "
                "a few percent slower"),
           lr_schedule_section(),

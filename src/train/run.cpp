@@ -19,6 +19,7 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/machine/resources.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/machine_rates.h"
@@ -149,6 +150,7 @@ void Run::measure_rates() {
   peak_rate_ = PeakRate::measure(stream_, dtype, comm_);
   if (options_.record_steps > 0) trace_.measure_ceilings(stream_, dtype);
   restart_peak_memory();  // what it took is no part of training
+  if (stream_.device().is_cpu()) choose_cpu_products(cpu_name(), options_.run_dir);
 }
 
 void Run::make_model() {

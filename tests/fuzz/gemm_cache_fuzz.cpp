@@ -6,7 +6,7 @@
 
 #include "hgtrain/base/xxh3.h"
 
-#include "../../src/ops/cuda/gemm_cache.h"
+#include "../../src/ops/gemm_cache.h"
 
 /// Any text is choices or none, with a right hash behind it too, and choices survive their text.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,4 +1,4 @@
-#include "cuda/gemm_cache.h"
+#include "gemm_cache.h"
 
 #include <cstdlib>
 #include <thread>

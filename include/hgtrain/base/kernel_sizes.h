@@ -32,13 +32,13 @@ constexpr std::int64_t attention_bwd_floats(std::int64_t keys, std::int64_t head
 
 /// Our own kernel packs blocks of this depth of its operands: so many columns of the right one, so
 /// many rows of the left one. If c has 16 bits, the sums of so many rows are computed in turn.
-inline constexpr std::int64_t kPackedDepth = 384, kPackedColumns = 384, kPackedRows = 96,
-                              kPackedBand = 768;
+inline constexpr std::int64_t kPackedDepth = 384, kPackedColumns = 576, kPackedRows = 96,
+                              kPackedBand = 1056;
 /// The left block's rows are apart.
 inline constexpr std::int64_t kPackedLeftFloats = kPackedRows * (kPackedDepth + 16);
-/// The floats that a product needs in a thread.
-inline constexpr std::int64_t kPackedFloats =
-    kPackedDepth * kPackedColumns + kPackedLeftFloats + kPackedBand * kPackedColumns;
+/// The floats that a product needs in a thread: if its c is fp32, and otherwise.
+inline constexpr std::int64_t kPackedWideFloats = kPackedDepth * kPackedColumns + kPackedLeftFloats;
+inline constexpr std::int64_t kPackedFloats = kPackedWideFloats + kPackedBand * kPackedColumns;
 
 /// The gradients of a norm's gain and bias are summed over this many chunks of the rows.
 inline constexpr std::int64_t kNormChunks = 64;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "hgtrain/device/stream.h"
 #include "hgtrain/tensor/tensor.h"
@@ -41,6 +42,17 @@ ProductChoices product_choices(const CudaQueue& queue);
 /// queues of the device that have not run them yet. Returns how many there are: none if the text is
 /// damaged, or valid for something else than this GPU. With autotuning disabled, nothing changes.
 std::int64_t use_product_choices(const CudaQueue& queue, const std::string& text);
+
+/// From now on, the CPU computes large products of fp32 with the faster of oneDNN's kernel and our
+/// own, unless the pool is deterministic. It times both when it first computes a product of a shape
+/// on so many threads, which takes some 20 ms. The choice is kept in `run_dir` ("": nowhere), and
+/// among the user's caches, so that another run has the same bits; what `run_dir` has is valid
+/// first. `cpu` is the CPU's name, for the files. No thread may compute a product meanwhile.
+void choose_cpu_products(const std::string& cpu, const std::string& run_dir);
+
+/// What computes c = a b, or c += a b if beta is 1, on this pool: "oneDNN" or "own".
+std::string_view cpu_product_kernel(const Tensor& a, const Tensor& b, float beta, const Tensor& c,
+                                    ThreadPool& pool);
 
 /// Whether this CPU multiplies matrices of this type at least as fast as those of fp32. If not,
 /// operands are widened to fp32 while they are packed, so that products take as long as fp32's.

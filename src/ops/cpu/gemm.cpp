@@ -1,11 +1,13 @@
 #include "hgtrain/ops/gemm.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include "hgtrain/base/kernel_sizes.h"
 
 #include "kernels.h"
+#include "product_chooser.h"
 #include "products.h"
 
 namespace hgt::cpu {
@@ -103,16 +105,6 @@ void for_each_cell(const Grid& grid, std::int64_t m, std::int64_t n, ThreadPool&
       });
 }
 
-void multiply_f32(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
-                  ThreadPool& pool) {
-  const Operand<float> oa(a), ob(b), oc(c);
-  const std::int64_t m = c.size(0), n = c.size(1);
-  for_each_cell(grid_of(m, n, pool), m, n, pool, [&](const Cell& cell, int) {
-    sgemm({oa.transposed, ob.transposed, cell.m, cell.n, a.size(1), alpha, oa.at(cell.row, 0),
-           oa.ld, ob.at(0, cell.column), ob.ld, beta, oc.at(cell.row, cell.column), oc.ld});
-  });
-}
-
 /// A cell of c = a b, or of c += a b.
 template <class T>
 Product<T> product_of(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
@@ -141,8 +133,32 @@ template <class T>
 void multiply_packed(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
                      ThreadPool& pool) {
   const std::int64_t m = c.size(0), n = c.size(1);
+  const std::int64_t floats = c.dtype() == DType::kF32 ? kPackedWideFloats : kPackedFloats;
   for_each_cell(choose_grid(m, n, pool.threads()), m, n, pool, [&](const Cell& cell, int thread) {
-    packed_product(product_of<T>(a, b, add, c, cell), pool.scratch(thread, kPackedFloats));
+    packed_product(product_of<T>(a, b, add, c, cell), pool.scratch(thread, floats));
+  });
+}
+
+/// Whether our own kernel computes c = a b or c += a b in fp32. A first call may time it.
+bool prefers_own(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
+                 const ThreadPool& pool) {
+  ProductChooser* const chooser = product_chooser();
+  if (chooser == nullptr || pool.is_deterministic()) return false;
+  const std::int64_t m = c.size(0), n = c.size(1);
+  const Grid grid = choose_grid(m, n, pool.threads());
+  return chooser->prefers_own(
+      product_of<float>(a, b, add, c, {0, 0, std::min(grid.cell_m, m), std::min(grid.cell_n, n)}));
+}
+
+void multiply_f32(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
+                  ThreadPool& pool) {
+  if (alpha == 1 && (beta == 0 || beta == 1) && prefers_own(a, b, beta == 1, c, pool))
+    return multiply_packed<float>(a, b, beta == 1, c, pool);
+  const Operand<float> oa(a), ob(b), oc(c);
+  const std::int64_t m = c.size(0), n = c.size(1);
+  for_each_cell(grid_of(m, n, pool), m, n, pool, [&](const Cell& cell, int) {
+    sgemm({oa.transposed, ob.transposed, cell.m, cell.n, a.size(1), alpha, oa.at(cell.row, 0),
+           oa.ld, ob.at(0, cell.column), ob.ld, beta, oc.at(cell.row, cell.column), oc.ld});
   });
 }
 
@@ -155,15 +171,19 @@ void multiply_bf16(const Tensor& a, const Tensor& b, bool add, const Tensor& c, 
   });
 }
 
+/// Turns c = a b with a c that is stored transposed into c^T = b^T a^T.
+void make_row_major(Tensor& a, Tensor& b, Tensor& c) {
+  if (!is_stored_transposed(c)) return;
+  std::swap(a, b);
+  a = a.transposed();
+  b = b.transposed();
+  c = c.transposed();
+}
+
 }  // namespace
 
 void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& pool) {
-  if (is_stored_transposed(c)) {  // c^T = b^T a^T
-    std::swap(a, b);
-    a = a.transposed();
-    b = b.transposed();
-    c = c.transposed();
-  }
+  make_row_major(a, b, c);
   if (a.dtype() == DType::kBF16)
     multiply_bf16(a, b, beta != 0, c, pool);
   else if (a.dtype() == DType::kF16)
@@ -173,3 +193,16 @@ void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& poo
 }
 
 }  // namespace hgt::cpu
+
+namespace hgt {
+
+std::string_view cpu_product_kernel(const Tensor& a, const Tensor& b, float beta, const Tensor& c,
+                                    ThreadPool& pool) {
+  std::array<Tensor, 3> x{a, b, c};
+  cpu::make_row_major(x[0], x[1], x[2]);
+  const bool own = a.dtype() == DType::kF32 ? cpu::prefers_own(x[0], x[1], beta == 1, x[2], pool)
+                                            : !cpu_multiplies(a.dtype());
+  return own ? "own" : "oneDNN";
+}
+
+}  // namespace hgt

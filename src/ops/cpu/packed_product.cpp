@@ -19,6 +19,10 @@ constexpr std::int64_t kColumns = kVectors * kVectorFloats;
 static_assert(kPackedColumns % kColumns == 0 && kPackedRows % kPanelRows == 0 &&
               kPackedBand % kPackedRows == 0);
 
+template <class T>
+constexpr std::int64_t kLineElements = 64 / sizeof(T);
+constexpr std::int64_t kRowsAhead = 16;
+
 /// The length of n's parts if they are equal, multiples of `unit`, and at most `most`.
 std::int64_t part_of(std::int64_t n, std::int64_t most, std::int64_t unit) {
   const std::int64_t parts = (n + most - 1) / most;
@@ -56,16 +60,18 @@ void pack_transposed(const T* x, std::int64_t ld, std::int64_t columns, std::int
 template <class T>
 void pack_right(const Product<T>& p, std::int64_t first, std::int64_t depth, std::int64_t column,
                 std::int64_t columns, float* out) {
-  for (std::int64_t j = 0; j < columns; j += kColumns, out += depth * kColumns) {
-    const std::int64_t width = std::min(kColumns, columns - j);
-    if (!p.transpose_b) {
-      for (std::int64_t k = 0; k < depth; ++k) {
-        float* const row = out + k * kColumns;
+  if (!p.transpose_b) {
+    for (std::int64_t k = 0; k < depth; ++k)
+      for (std::int64_t j = 0; j < columns; j += kColumns) {
+        const std::int64_t width = std::min(kColumns, columns - j);
+        float* const row = out + j * depth + k * kColumns;
         widen(p.b + (first + k) * p.ldb + column + j, width, row);
         std::fill(row + width, row + kColumns, 0.0f);
       }
-      continue;
-    }
+    return;
+  }
+  for (std::int64_t j = 0; j < columns; j += kColumns, out += depth * kColumns) {
+    const std::int64_t width = std::min(kColumns, columns - j);
     for (std::int64_t c = 0; c < kColumns; c += kVectorFloats)
       pack_transposed(p.b + (column + j + c) * p.ldb + first, p.ldb,
                       std::clamp<std::int64_t>(width - c, 0, kVectorFloats), depth,
@@ -73,15 +79,22 @@ void pack_right(const Product<T>& p, std::int64_t first, std::int64_t depth, std
   }
 }
 
-/// Rows [row, row + rows) and columns [first, first + depth) of op(a), as it is stored.
+/// Rows [row, row + rows) and columns [first, first + depth) of op(a), as it is stored: there, if
+/// nothing has to be widened or filled up.
 template <class T>
 LeftFactor pack_left(const Product<T>& p, std::int64_t row, std::int64_t rows, std::int64_t first,
                      std::int64_t depth, float* out) {
   if (p.transpose_a) {
-    for (std::int64_t k = 0; k < depth; ++k)
-      widen(p.a + (first + k) * p.lda + row, rows, out + k * kPackedRows);
+    for (std::int64_t k = 0; k < depth; ++k) {
+      const T* const from = p.a + (first + k) * p.lda + row;
+      for (std::int64_t r = 0; r < rows; r += kLineElements<T>)
+        __builtin_prefetch(from + kRowsAhead * p.lda + r);
+      widen(from, rows, out + k * kPackedRows);
+    }
     return {out, 1, kPackedRows};
   }
+  if constexpr (std::is_same_v<T, float>)
+    if (rows % kPanelRows == 0) return {p.a + row * p.lda + first, p.lda, 1};
   constexpr std::int64_t kStride = kPackedDepth + kVectorFloats;  // rows begin in different sets
   static_assert(kPackedRows * kStride <= kPackedLeftFloats);
   for (std::int64_t r = 0; r < rows; ++r)
@@ -93,21 +106,21 @@ LeftFactor pack_left(const Product<T>& p, std::int64_t row, std::int64_t rows, s
 void multiply_packed(std::int64_t rows, std::int64_t columns, std::int64_t depth, LeftFactor a,
                      const float* b, bool add, RowMajor<float> c) {
   float tile[kPanelRows * kColumns];  // of a panel that reaches beyond c
-  for (std::int64_t j = 0; j < columns; j += kColumns, b += depth * kColumns) {
-    const std::int64_t width = std::min(kColumns, columns - j);
-    const auto panel = width > 2 * kVectorFloats ? multiply_panel<FloatUnit, 3>
-                       : width > kVectorFloats   ? multiply_panel<FloatUnit, 2>
-                                                 : multiply_panel<FloatUnit, 1>;
-    const bool whole = width % kVectorFloats == 0;
-    for (std::int64_t r = 0; r < rows; r += kPanelRows) {
-      const LeftFactor left{a.data + r * a.row_stride, a.row_stride, a.unit_stride};
+  for (std::int64_t r = 0; r < rows; r += kPanelRows) {
+    const LeftFactor left{a.data + r * a.row_stride, a.row_stride, a.unit_stride};
+    const std::int64_t height = std::min(kPanelRows, rows - r);
+    for (std::int64_t j = 0; j < columns; j += kColumns) {
+      const RowMajor<const float> right{b + j * depth, kColumns};
+      const std::int64_t width = std::min(kColumns, columns - j);
+      const auto panel = width > 2 * kVectorFloats ? multiply_panel<FloatUnit, 3>
+                         : width > kVectorFloats   ? multiply_panel<FloatUnit, 2>
+                                                   : multiply_panel<FloatUnit, 1>;
       float* const out = c.data + r * c.ld + j;
-      const std::int64_t height = std::min(kPanelRows, rows - r);
-      if (whole && height == kPanelRows) {
-        panel(depth, left, {b, kColumns}, add, {out, c.ld});
+      if (height == kPanelRows && width % kVectorFloats == 0) {
+        panel(depth, left, right, add, {out, c.ld});
         continue;
       }
-      panel(depth, left, {b, kColumns}, false, {tile, kColumns});
+      panel(depth, left, right, false, {tile, kColumns});
       for (std::int64_t y = 0; y < height; ++y)
         for (std::int64_t x = 0; x < width; ++x) {
           float& to = out[y * c.ld + x];
@@ -129,29 +142,29 @@ void round_rows(RowMajor<const float> x, std::int64_t rows, std::int64_t columns
 
 /// A band of c's rows. Sums are fp32 in c itself, or in the scratch memory, and rounded at the end.
 template <class T>
-void multiply_band(const Product<T>& p, std::int64_t top, std::int64_t band, float* scratch) {
+void multiply_band(const Product<T>& p, std::int64_t top, std::int64_t band,
+                   std::int64_t depth_part, float* scratch) {
   float* const right = scratch;
   float* const left = right + kPackedDepth * kPackedColumns;
   float* const sums = left + kPackedLeftFloats;
-  const std::int64_t depth_part = part_of(std::max<std::int64_t>(p.k, 1), kPackedDepth, 1);
   const std::int64_t column_part = part_of(p.n, kPackedColumns, kColumns);
   const std::int64_t row_part = part_of(band, kPackedRows, kPanelRows);
   for (std::int64_t column = 0; column < p.n; column += column_part) {
     const std::int64_t columns = std::min(column_part, p.n - column);
-    const RowMajor<float> out = p.wide ? RowMajor<float>{static_cast<float*>(p.c) + column, p.ldc}
-                                       : RowMajor<float>{sums - top * columns, columns};
     std::int64_t first = 0;
     do {
       const std::int64_t depth = std::min(depth_part, p.k - first);
-      const bool add = first > 0 || (p.wide && p.add);
+      const bool whole = depth == p.k, last = first + depth == p.k;
       pack_right(p, first, depth, column, columns, right);
       for (std::int64_t row = top; row < top + band; row += row_part) {
         const std::int64_t rows = std::min(row_part, top + band - row);
-        const RowMajor<float> cell{out.data + row * out.ld, out.ld};
+        const RowMajor<float> out =
+            p.wide ? RowMajor<float>{static_cast<float*>(p.c) + row * p.ldc + column, p.ldc}
+                   : RowMajor<float>{whole ? sums : sums + (row - top) * columns, columns};
         multiply_packed(rows, columns, depth, pack_left(p, row, rows, first, depth, left), right,
-                        add, cell);
-        if (!p.wide && first + depth == p.k)
-          round_rows<T>({cell.data, cell.ld}, rows, columns,
+                        first > 0 || (p.wide && p.add), out);
+        if (!p.wide && last)
+          round_rows<T>({out.data, out.ld}, rows, columns,
                         {static_cast<T*>(p.c) + row * p.ldc + column, p.ldc});
       }
       first += depth;
@@ -159,11 +172,14 @@ void multiply_band(const Product<T>& p, std::int64_t top, std::int64_t band, flo
   }
 }
 
+/// One band suffices unless the scratch memory must keep its sums from one part of the depth to the
+/// next.
 template <class T>
 [[gnu::flatten]] void packed_multiply(const Product<T>& p, float* scratch) {
-  const std::int64_t band = p.wide ? p.m : kPackedBand;
+  const std::int64_t depth_part = part_of(std::max<std::int64_t>(p.k, 1), kPackedDepth, 1);
+  const std::int64_t band = p.wide || p.k <= depth_part ? p.m : kPackedBand;
   for (std::int64_t top = 0; top < p.m; top += band)
-    multiply_band(p, top, std::min(band, p.m - top), scratch);
+    multiply_band(p, top, std::min(band, p.m - top), depth_part, scratch);
 }
 
 }  // namespace

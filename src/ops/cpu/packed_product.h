@@ -12,7 +12,7 @@ namespace hgt::cpu {
 /// An element of c is the sum of its products in order, each added without rounding it first, in
 /// parts of kPackedDepth or a little less that are of equal length and follow from k alone. So it
 /// has the same bits however c is cut into cells, and on all CPUs with fused multiply-adds.
-/// `scratch` has kPackedFloats.
+/// `scratch` has kPackedFloats, or if c is fp32 kPackedWideFloats.
 struct PackedKernels {
   void (*f32)(const Product<float>& p, float* scratch);
   void (*bf16)(const Product<BFloat16>& p, float* scratch);

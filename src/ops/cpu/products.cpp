@@ -129,9 +129,24 @@ bool bf16_pairs_pay() {
 #endif
 }
 
+void library_product(const Product<float>& p) {
+  sgemm({p.transpose_a, p.transpose_b, p.m, p.n, p.k, 1, p.a, p.lda, p.b, p.ldb,
+         p.add ? 1.0f : 0.0f, static_cast<float*>(p.c), p.ldc});
+}
+
+std::string library_version() {
+  const dnnl_version_t& version = *dnnl_version();
+  return fmt::format("oneDNN {}.{}.{} with instructions {:#x}", version.major, version.minor,
+                     version.patch, static_cast<int>(dnnl::get_effective_cpu_isa()));
+}
+
 void library_product(const Product<BFloat16>& p) {
   thread_local Matmuls matmuls;
   matmuls.run(p);
+}
+
+void packed_product(const Product<float>& p, float* scratch) {
+  packed_kernels().f32(p, scratch);
 }
 
 void packed_product(const Product<BFloat16>& p, float* scratch) {

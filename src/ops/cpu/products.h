@@ -3,6 +3,7 @@
 // Products on the calling thread alone.
 
 #include <cstdint>
+#include <string>
 
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/base/half.h"
@@ -46,11 +47,15 @@ struct Product {
 /// Intel's take two cycles for 32 pairs but one for 32 floats, so they do not; AMX is another unit.
 bool bf16_pairs_pay();
 
-/// By oneDNN and the CPU's bf16 instructions, which it must have.
+/// By oneDNN; bf16 by the CPU's instructions for it, which it must have.
+void library_product(const Product<float>& p);
 void library_product(const Product<BFloat16>& p);
+/// oneDNN's version, and the CPU's instructions that it uses.
+std::string library_version();
 
 /// By our own kernel (packed_product.h), for the widest vectors of this CPU. `scratch` has
-/// kPackedFloats.
+/// kPackedFloats, or if c is fp32 kPackedWideFloats.
+void packed_product(const Product<float>& p, float* scratch);
 void packed_product(const Product<BFloat16>& p, float* scratch);
 void packed_product(const Product<Half>& p, float* scratch);
 

@@ -8,8 +8,8 @@
 
 #include "hgtrain/device/cuda_stream_state.h"
 
+#include "../gemm_cache.h"
 #include "cublas_product.h"
-#include "gemm_cache.h"
 
 namespace hgt {
 

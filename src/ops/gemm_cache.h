@@ -11,10 +11,10 @@ namespace hgt {
 /// Shape to choice; both are printable text without tabs.
 using GemmChoices = std::map<std::string, std::string>;
 
-/// How each product is computed on a kind of device: choices that this process found by timing, and
-/// those of earlier processes, from a small file that any number of processes may use at once. The
-/// first process to time a shape decides for all that share the file, so that a run repeats another
-/// one's bits. Any thread may call it.
+/// How each product is computed on a kind of device, a GPU or a CPU: choices that this process
+/// found by timing, and those of earlier processes, from a small file that any number of processes
+/// may use at once. The first process to time a shape decides for all that share the file, so that
+/// a run repeats another one's bits. Any thread may call it.
 ///
 /// A file that is missing, damaged, of another version or too large counts as empty and is written
 /// anew; if it cannot be written, choices last as long as the process.

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "../gemm_cache.h"
+#include "products.h"
+
+namespace hgt::cpu {
+
+/// Which kernel computes a product of fp32: the faster one, found by timing both once. The choices
+/// are kept in files, so that a run repeats another one's bits.
+///
+/// Any thread may call it; while one thread times a product, the others wait.
+class ProductChooser {
+ public:
+  /// Keeps choices in each of the folders ("" is none); what the first of them has is valid. `cpu`
+  /// names the CPU.
+  ProductChooser(const std::string& cpu, const std::vector<std::string>& folders);
+
+  /// Whether our own kernel computes the product, a cell of a larger one. If no file says so, it
+  /// is timed, with these operands and another c. The next calls for the same shape allocate
+  /// nothing.
+  bool prefers_own(const Product<float>& cell);
+
+ private:
+  bool choose(const std::string& shape, const Product<float>& cell);
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<GemmCache>> files_;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool>, bool> own_;
+};
+
+/// The one of choose_cpu_products, or null.
+ProductChooser* product_chooser();
+
+}  // namespace hgt::cpu

@@ -1,0 +1,114 @@
+#include "cpu/product_chooser.h"
+
+#include <cstdlib>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/kernel_sizes.h"
+#include "hgtrain/ops/gemm.h"
+
+#include "reference.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+using namespace hgt::cpu;
+
+namespace {
+
+const std::string kCpu = "a CPU";
+
+/// A product large enough to be timed, with its operands.
+struct Large {
+  std::int64_t n = 384;
+  Floats a = random_floats(n * n, 1), b = random_floats(n * n, 2), c = Floats(a.size());
+  Product<float> product() {
+    return {false, false, n, n, n, a.data(), n, b.data(), n, false, c.data(), n, true};
+  }
+};
+
+/// The file of choices in the folder.
+std::string file_in(const TemporaryFolder& folder) {
+  const auto names = list_folder(folder.path());
+  REQUIRE(names.size() == 1);
+  return folder / names[0];
+}
+
+/// Writes the choice for the product, instead of what was measured.
+void write_choice(const TemporaryFolder& folder, const std::string& choice) {
+  const std::string text = read_file(file_in(folder), 1 << 20);
+  const std::size_t basis = text.find('\n') + 1, shapes = text.find('\n', basis);
+  GemmChoices choices = choices_of(text, text.substr(basis, shapes - basis));
+  REQUIRE(choices.size() == 1);
+  choices.begin()->second = choice;
+  write_file_atomically(file_in(folder), to_text(text.substr(basis, shapes - basis), choices));
+}
+
+}  // namespace
+
+TEST_CASE("a choice is kept in each folder, and the first folder's is valid") {
+  const TemporaryFolder run, caches;
+  const std::vector folders{run.path(), caches.path()};
+  Large large;
+  const bool measured = ProductChooser(kCpu, folders).prefers_own(large.product());
+  CHECK(read_file(file_in(run), 1 << 20) == read_file(file_in(caches), 1 << 20));
+
+  for (const bool own : {true, false}) {
+    write_choice(caches, own ? "own" : "oneDNN");
+    CHECK(ProductChooser(kCpu, {"", caches.path()}).prefers_own(large.product()) == own);
+    CHECK(ProductChooser(kCpu, folders).prefers_own(large.product()) == measured);
+    const TemporaryFolder another_run;
+    CHECK(ProductChooser(kCpu, {another_run.path(), caches.path()}).prefers_own(large.product()) ==
+          own);
+    CHECK(read_file(file_in(another_run), 1 << 20) == read_file(file_in(caches), 1 << 20));
+  }
+}
+
+TEST_CASE("timing a product leaves its c alone; small products are not timed") {
+  const TemporaryFolder caches;
+  ProductChooser chooser(kCpu, {caches.path()});
+  Large large;
+  large.c.assign(large.c.size(), 7);
+  chooser.prefers_own(large.product());
+  CHECK(large.c == Floats(large.c.size(), 7.0f));
+
+  Product<float> small = large.product();
+  small.m = 8;
+  CHECK(!chooser.prefers_own(small));
+  CHECK(read_file(file_in(caches), 1 << 20).find("8 x 384") == std::string::npos);
+}
+
+TEST_CASE("gemm computes with the chosen kernel, and on a deterministic pool with oneDNN's") {
+  const TemporaryFolder caches, run;
+  const char* const before = std::getenv("XDG_CACHE_HOME");
+  const std::string old = before ? before : "";
+  setenv("XDG_CACHE_HOME", caches.path().c_str(), 1);
+  Large large;
+  const auto matrix = [&](Floats& x) { return tensor(x, {large.n, large.n}); };
+  const auto product = [&](bool deterministic) {
+    ThreadPool pool(1, deterministic);
+    gemm(1, matrix(large.a), matrix(large.b), 0, matrix(large.c), Stream(pool));
+    return std::pair(
+        large.c, cpu_product_kernel(matrix(large.a), matrix(large.b), 0, matrix(large.c), pool));
+  };
+  Floats own(large.c.size());
+  std::vector<float> scratch(kPackedWideFloats);
+  Product<float> p = large.product();
+  p.c = own.data();
+  packed_product(p, scratch.data());
+
+  choose_cpu_products(kCpu, run.path());
+  product(false);
+  for (const std::string& choice : {std::string("own"), std::string("oneDNN")}) {
+    write_choice(run, choice);
+    choose_cpu_products(kCpu, run.path());
+    CHECK(product(false).second == choice);
+    CHECK(product(true).second == "oneDNN");
+    if (choice == "own") CHECK(product(false).first == own);
+  }
+  choose_cpu_products("another CPU", "");
+  if (before)
+    setenv("XDG_CACHE_HOME", old.c_str(), 1);
+  else
+    unsetenv("XDG_CACHE_HOME");
+}
