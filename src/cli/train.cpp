@@ -21,6 +21,7 @@
 #include "commands.h"
 #include "detachment.h"
 #include "elastic_plan.h"
+#include "files_to_push.h"
 #include "host_options.h"
 #include "host_plan.h"
 #include "job_view.h"
@@ -231,6 +232,8 @@ class Train final : public Command {
                  Detachment& detachment) const {
     JobSpec spec = job_in(plan, folder.path);
     spec.shared_file = mark.path();
+    if (plan.config.distributed.push_data && !spec.hosts.empty())
+      spec.pushed_files = files_to_push(plan.config);
     spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume, record_steps,
                  &mark, &config, &view](int attempt) {
       // The run folder is on this job's branch only once it has begun.

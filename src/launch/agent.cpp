@@ -83,6 +83,12 @@ void Agent::on_frame(const Frame& frame) {
       return listen_for_link(decode_payload<ListenForLink>(frame.payload));
     case MessageKind::kMeasureLink:
       return measure(decode_payload<MeasureLink>(frame.payload));
+    case MessageKind::kPushFiles:
+      return receive_files(decode_payload<PushFiles>(frame.payload));
+    case MessageKind::kFileBlock:
+      return files().take(decode_payload<FileBlock>(frame.payload));
+    case MessageKind::kFileHash:
+      return files().take(decode_payload<FileHash>(frame.payload));
     case MessageKind::kReservePort:
       return reserve_port(decode_payload<ReservePort>(frame.payload));
     case MessageKind::kSpawn:
@@ -139,6 +145,17 @@ void Agent::reserve_port(const ReservePort& message) {
   } catch (const Error& e) {
     link_.send(not_spawned(message.attempt, e));
   }
+}
+
+void Agent::receive_files(const PushFiles& order) {
+  if (files_) refuse_payload();
+  files_.emplace(context_.io, link_, order);
+  files_->start();
+}
+
+FileReceiver& Agent::files() {
+  if (!files_) refuse_payload();
+  return *files_;
 }
 
 /// At the address at which the workers of others would look for this host.

@@ -13,6 +13,7 @@
 
 #include "hgtrain/machine/visible_gpus.h"
 
+#include "file_receiver.h"
 #include "frame_link.h"
 #include "lease.h"
 #include "link_probe.h"
@@ -70,6 +71,8 @@ class Agent {
 
   void on_frame(const Frame& frame);
   void on_stream_ended(const std::string& why);
+  void receive_files(const PushFiles& order);
+  FileReceiver& files();
   void reserve_port(const ReservePort& message);
   void listen_for_link(const ListenForLink& message);
   void measure(const MeasureLink& message);
@@ -84,6 +87,7 @@ class Agent {
   std::optional<MasterPort> port_;
   VisibleDevices devices_;
   std::unique_ptr<LinkListener> link_listener_;
+  std::optional<FileReceiver> files_;
   std::unique_ptr<LocalRanks> ranks_;     // of the last Spawn
   std::optional<std::string> why_ended_;  // the stream
   bool is_welcome_ = false;

@@ -38,7 +38,7 @@ struct JobEnded {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 5;
+inline constexpr std::uint32_t kAgentVersion = 6;
 
 /// The first message of an agent that has dialled the coordinator: who it is.
 struct Join {
@@ -88,6 +88,29 @@ struct LinkMeasured {
   std::int64_t bytes_per_second = 0;
   std::string why;
   static auto fields(auto& m) { return std::tie(m.round_trip_ns, m.bytes_per_second, m.why); }
+};
+
+/// Asks for a part of a file of PushFiles, by its number there. The answer is a FileBlock.
+struct PullBlock {
+  static constexpr MessageKind kKind = MessageKind::kPullBlock;
+  std::int32_t file = 0;
+  std::int64_t offset = 0;
+  std::int32_t bytes = 0;
+  static auto fields(auto& m) { return std::tie(m.file, m.offset, m.bytes); }
+};
+
+/// Asks for the FileHash of such a file.
+struct PullHash {
+  static constexpr MessageKind kKind = MessageKind::kPullHash;
+  std::int32_t file = 0;
+  static auto fields(auto& m) { return std::tie(m.file); }
+};
+
+/// The files of PushFiles are on this host, or why they are not.
+struct FilesReady {
+  static constexpr MessageKind kKind = MessageKind::kFilesReady;
+  std::string why;  ///< "" = they are
+  static auto fields(auto& m) { return std::tie(m.why); }
 };
 
 struct Spawned {
@@ -245,6 +268,35 @@ struct Inspect {
   static auto fields(auto& m) {
     return std::tie(m.folder, m.address, m.interface, m.with_libraries, m.with_doctor);
   }
+};
+
+/// Files that this host must have before Spawn (FileReceiver). Once.
+struct PushFiles {
+  static constexpr MessageKind kKind = MessageKind::kPushFiles;
+  std::string folder;  ///< where relative paths begin; "" = where the agent is
+  std::vector<std::string> files;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> times_ns;  ///< of their last changes, since 1970
+  std::int32_t for_all = 0;            ///< so many; the others are for a host that has `mark`
+  std::string mark;
+  static auto fields(auto& m) {
+    return std::tie(m.folder, m.files, m.sizes, m.times_ns, m.for_all, m.mark);
+  }
+};
+
+struct FileBlock {
+  static constexpr MessageKind kKind = MessageKind::kFileBlock;
+  std::int32_t file = 0;
+  std::int64_t offset = 0;
+  std::string bytes;
+  static auto fields(auto& m) { return std::tie(m.file, m.offset, m.bytes); }
+};
+
+struct FileHash {
+  static constexpr MessageKind kKind = MessageKind::kFileHash;
+  std::int32_t file = 0;
+  std::uint64_t hash = 0;  ///< xxh3
+  static auto fields(auto& m) { return std::tie(m.file, m.hash); }
 };
 
 /// Another agent is going to measure the link to this one, with the token.

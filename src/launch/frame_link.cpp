@@ -20,6 +20,7 @@ std::size_t queue_of(MessageKind kind) {
       return 1;
     case MessageKind::kOutput:
     case MessageKind::kGone:
+    case MessageKind::kFileBlock:
       return 2;
     default:
       return 0;

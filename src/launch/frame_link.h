@@ -18,9 +18,9 @@
 namespace hgt {
 
 /// One end of the stream between the coordinator and an agent. Never blocks. What is sent waits in
-/// three queues: control first, then the store, then output, so that a heartbeat waits for no more
-/// than one frame and what the kernel already holds, whatever the workers print. Within a queue the
-/// order is kept. A payload that is too long for one frame goes in parts.
+/// three queues: control first, then the store, then output and files, so that a heartbeat waits
+/// for no more than one frame and what the kernel already holds, whatever the workers print. Within
+/// a queue the order is kept. A payload that is too long for one frame goes in parts.
 ///
 /// To be used on the loop's thread only. Must outlive what it has queued on the loop.
 class FrameLink {

@@ -77,6 +77,8 @@ class Job {
       watch_requests();
     }
     roster_.inspect(inspection(), spec_.own_workers && !uses_gpus());
+    if (!spec_.hosts.empty() && !spec_.pushed_files.for_all.empty())
+      roster_.push(spec_.pushed_files, folder_there(), spec_.shared_file);
     if (spec_.rendezvous) {
       roster_.meet(spec_.hosts, *spec_.rendezvous,
                    {io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}},
@@ -107,6 +109,9 @@ class Job {
       return host.min_gpus > 0 || !host.devices.empty();
     });
   }
+
+  /// In which the ranks work. Nodes work where they were started.
+  std::string folder_there() const { return spec_.rendezvous ? "" : fs::current_path().string(); }
 
   Inspect inspection() const {
     Inspect out;

@@ -39,6 +39,11 @@ inline void put(std::string& out, const std::vector<std::string>& list) {
   for (const std::string& text : list) put(out, text);
 }
 
+inline void put(std::string& out, const std::vector<std::int64_t>& list) {
+  put(out, static_cast<std::uint32_t>(list.size()));
+  for (const std::int64_t number : list) put(out, number);
+}
+
 inline void put(std::string& out, const std::map<std::string, std::string>& map) {
   put(out, static_cast<std::uint32_t>(map.size()));
   for (const auto& [name, value] : map) {
@@ -80,6 +85,12 @@ inline void take(std::string_view& rest, std::string& text) {
 }
 
 inline void take(std::string_view& rest, std::vector<std::string>& list) {
+  std::uint32_t count = 0;
+  take(rest, count);
+  for (list.clear(); count > 0; --count) take(rest, list.emplace_back());
+}
+
+inline void take(std::string_view& rest, std::vector<std::int64_t>& list) {
   std::uint32_t count = 0;
   take(rest, count);
   for (list.clear(); count > 0; --count) take(rest, list.emplace_back());

@@ -52,6 +52,10 @@ void Roster::inspect(Inspect wanted, bool own_cpu_workers) {
   own_cpu_workers_ = own_cpu_workers;
 }
 
+void Roster::push(const PushedFiles& files, const std::string& folder, const std::string& mark) {
+  files_.emplace(io_, files, folder, mark);
+}
+
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
   Host& host = hosts_.emplace_back();
   host.spec = {.name = host_name(), .workers = num_ranks};
@@ -195,6 +199,9 @@ void Roster::on_frame(Host& host, const Frame& frame) {
     throw Error(ErrorKind::kPeer, "its first message is not a hello");
   if (frame.kind == MessageKind::kHostFacts)
     return on_facts(host, decode_payload<HostFacts>(frame.payload));
+  if (frame.kind == MessageKind::kFilesReady || frame.kind == MessageKind::kPullBlock ||
+      frame.kind == MessageKind::kPullHash)
+    return on_files(host, frame);
   if (!is_ready_) return;  // of the last attempt
   events_.frame(*host.link, frame);
 }
@@ -220,6 +227,20 @@ void Roster::on_facts(Host& host, const HostFacts& facts) {
   host.state = State::kHere;
   if (std::exchange(host.is_told, false) && is_ready_) events_.returned(host.spec.name);
   check_ready();
+}
+
+void Roster::on_files(Host& host, const Frame& frame) {
+  if (host.files != Host::Files::kAsked) throw Error(ErrorKind::kPeer, "it was sent no files");
+  if (frame.kind == MessageKind::kFilesReady) {
+    const auto answer = decode_payload<FilesReady>(frame.payload);
+    if (!answer.why.empty()) return on_unusable(host, answer.why);
+    host.files = Host::Files::kThere;
+    return check_ready();
+  }
+  const auto send = [&host, link = host.link.get()](const auto& message) {
+    if (host.link.get() == link) link->send(message);
+  };
+  files_->answer(frame, {send, send});
 }
 
 void Roster::on_lost(Host& host, const std::string& why) {
@@ -314,6 +335,7 @@ std::optional<Error> Roster::why_unfit() {
 
 void Roster::begin() {
   if (const auto why = why_unfit()) return events_.unusable(*why);
+  if (!have_files()) return;
   is_ready_ = true;
   if (nodes_) nodes_->stop_waiting();
   tell_away();
@@ -326,6 +348,21 @@ void Roster::begin() {
   }
   events_.ready();
   look_for_returns();
+}
+
+/// Those of the next attempt. Hosts that have not been asked are.
+bool Roster::have_files() {
+  bool out = true;
+  for (const RankBlock& block : world_) {
+    Host& host = hosts_[block.host];
+    if (!files_ || (!host.ssh && !host.carrier)) continue;
+    if (host.files == Host::Files::kUnknown) {
+      host.files = Host::Files::kAsked;
+      host.link->send(files_->order());
+    }
+    out = out && host.files == Host::Files::kThere;
+  }
+  return out;
 }
 
 /// A host is called only if nothing of the job can be left there.

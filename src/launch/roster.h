@@ -18,6 +18,7 @@
 
 #include "agent.h"
 #include "agent_link.h"
+#include "file_sender.h"
 #include "joining_nodes.h"
 #include "output_sink.h"
 #include "placement.h"
@@ -48,6 +49,9 @@ class Roster {
   /// What hosts of a job on several are asked before the first attempt, and whether its workers are
   /// hgtrain's own on CPUs (check_hosts()). To be called first.
   void inspect(Inspect wanted, bool own_cpu_workers);
+  /// Files that each host must have before it runs ranks; from `folder` on, or where its agent
+  /// works if that is "". Hosts of this machine have them. Error(kData) if one cannot be read.
+  void push(const PushedFiles& files, const std::string& folder, const std::string& mark);
   /// This machine, with an agent on the same loop. Ready at once.
   void add_this_machine(const Agent::Context& context, int num_ranks);
   /// Other machines, each with an agent that ssh starts: the file `program` there. A few are called
@@ -92,6 +96,7 @@ class Roster {
   void connect(Host& host, OwnedFd in, OwnedFd out);
   void on_frame(Host& host, const Frame& frame);
   void on_hello(Host& host, const AgentHello& hello);
+  void on_files(Host& host, const Frame& frame);
   void on_facts(Host& host, const HostFacts& facts);
   void on_lost(Host& host, const std::string& why);
   void on_unusable(Host& host, const std::string& why);
@@ -99,6 +104,7 @@ class Roster {
   bool has_block_of(Candidate::State state) const;
   void check_ready();
   void begin();
+  bool have_files();
   std::vector<InspectedHost> inspected() const;
   std::optional<Error> why_unfit();
   void wait_for_hosts();
@@ -118,6 +124,7 @@ class Roster {
   WorldLimits limits_;
   Inspect inspection_;
   bool own_cpu_workers_ = false;
+  std::optional<FileSender> files_;
   std::set<std::string> told_;  // of what was found on the hosts
   std::chrono::nanoseconds patience_{0};
   std::int64_t deadline_ns_ = 0;  // for hosts that are waited for

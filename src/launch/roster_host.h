@@ -26,6 +26,7 @@ struct RosterHost {
   std::string machine;      ///< Join::machine
   int gpus = 0;             ///< that programs see there
   bool has_said_hello = false;
+  enum class Files { kUnknown, kAsked, kThere } files = Files::kUnknown;
   std::optional<HostFacts> facts;
   std::string why_away;
   bool is_told = false;    ///< the user knows that

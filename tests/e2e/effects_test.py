@@ -246,6 +246,9 @@ ROWS = {
 ON_A_GPU = ['hardware.cuda_graphs', 'hardware.cudnn', 'hardware.cudnn_deterministic', 'zero_optimization.cpu_offload', 'zero_optimization.cpu_offload_param',
             'zero_optimization.offload_optimizer.device', 'zero_optimization.offload_param.device']
 
+# In pushed_test.py.
+ON_HOSTS = ['distributed.push_data']
+
 
 class Effects:
     """The visible results of one job; each is computed when it is needed."""
@@ -372,7 +375,7 @@ class EffectsTest(unittest.TestCase):
 
     def test_every_used_key_has_a_row(self):
         schema = json.loads(subprocess.run([job.PROGRAM, 'config', 'schema'], check=True, capture_output=True).stdout)
-        self.assertEqual(sorted(used_keys(schema)), sorted([*ROWS, *ON_A_GPU]))
+        self.assertEqual(sorted(used_keys(schema)), sorted([*ROWS, *ON_A_GPU, *ON_HOSTS]))
 
 
 def row_test(key, base, value, effect):

@@ -18,7 +18,8 @@ struct DistributedConfig {
   std::string backend = "auto";
   double timeout_minutes = 10;
   std::string interface =
-      {};  ///< in whose network the workers speak; "": where ssh finds the hosts
+      {};                  ///< in whose network the workers speak; "": where ssh finds the hosts
+  bool push_data = false;  ///< hosts that lack data, weights or tokenizer get them
   std::int64_t timeout_ms() const { return static_cast<std::int64_t>(timeout_minutes * 60e3); }
 };
 

@@ -12,6 +12,7 @@
 
 #include "hgtrain/launch/hosts.h"
 #include "hgtrain/launch/job_socket.h"
+#include "hgtrain/launch/pushed_files.h"
 #include "hgtrain/launch/rank_set.h"
 #include "hgtrain/launch/rendezvous.h"
 #include "hgtrain/launch/verdict.h"
@@ -45,9 +46,10 @@ struct JobSpec {
   /// Variables added to the environment that the workers inherit. The variables that hgtrain sets
   /// for each rank (RANK, ...) are added after them.
   std::map<std::string, std::string> env;
-  std::string run_id;       ///< "" = a generated one
-  std::string run_dir;      ///< HGTRAIN_RUN_DIR, "" = none
-  std::string shared_file;  ///< the first of `hosts` must have it, "" = none
+  std::string run_id;        ///< "" = a generated one
+  std::string run_dir;       ///< HGTRAIN_RUN_DIR, "" = none
+  std::string shared_file;   ///< the first of `hosts` must have it, "" = none
+  PushedFiles pushed_files;  ///< to `hosts`, before they run ranks
   std::string log_dir;  ///< folder of the rank_N.log files, which are appended to; "" = no files
   int master_port = 0;  ///< 0 = any free port
 

@@ -43,6 +43,9 @@ enum class MessageKind : std::uint8_t {
   kHostFacts = 47,
   kLinkListening = 48,
   kLinkMeasured = 49,
+  kPullBlock = 50,
+  kPullHash = 51,
+  kFilesReady = 52,
   // coordinator to agent
   kReservePort = 64,
   kSpawn = 65,
@@ -57,6 +60,9 @@ enum class MessageKind : std::uint8_t {
   kInspect = 74,
   kListenForLink = 75,
   kMeasureLink = 76,
+  kPushFiles = 77,
+  kFileBlock = 78,
+  kFileHash = 79,
   // both ways
   kPart = 96,  ///< the start of a payload that is too long for one frame (launch/frame_link.h)
   kBeat = 97,

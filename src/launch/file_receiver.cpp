@@ -1,0 +1,174 @@
+#include "file_receiver.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <span>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/host.h"
+#include "hgtrain/base/xxh3.h"
+
+#include "hash_file.h"
+
+namespace hgt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kBlockBytes = 1 << 20;
+constexpr std::int64_t kOpenBytes = 4 * kBlockBytes;  // asked for, and not come yet
+constexpr std::int64_t kSyncBytes = 64 << 20;         // so that no sync takes long
+
+}  // namespace
+
+FileReceiver::FileReceiver(asio::io_context& io, FrameLink& link, PushFiles order)
+    : io_(io), link_(link), order_(std::move(order)) {
+  if (order_.sizes.size() != order_.files.size() || order_.times_ns.size() != order_.files.size())
+    refuse_payload();
+}
+
+void FileReceiver::start() {
+  attempt([this] { check_files(); });
+}
+
+/// Errors of this host's files are its answer.
+void FileReceiver::attempt(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& e) {
+    fail(e.message());
+  }
+}
+
+void FileReceiver::fail(const std::string& why) {
+  part_.reset();
+  if (!std::exchange(is_done_, true)) link_.send(FilesReady{why});
+}
+
+/// From the current one on, up to one that takes time.
+void FileReceiver::check_files() {
+  const bool sees_run = order_.mark.empty() || path_exists(fs::path(order_.folder) / order_.mark);
+  const auto count = sees_run ? order_.files.size() : static_cast<std::size_t>(order_.for_all);
+  for (; file_ < std::min(count, order_.files.size()); ++file_) {
+    path_ = fs::path(order_.folder) / order_.files[file_];
+    if (!path_exists(path_)) return receive();
+    if (!is_here()) return compare(path_);
+  }
+  is_done_ = true;
+  link_.send(FilesReady{});
+}
+
+/// If false, its content must be compared. Error(kData) if that differs.
+bool FileReceiver::is_here() const {
+  struct stat status {};
+  if (::stat(path_.c_str(), &status) != 0) throw_file_error("read", path_, errno);
+  if (S_ISREG(status.st_mode) && status.st_size != size())
+    throw Error(ErrorKind::kData,
+                fmt::format("{} has {} bytes there, and {} here", path_, status.st_size, size()));
+  return modified_ns(status) == time_ns();
+}
+
+/// Hosts that share a file system do not write to the same file, nor to that of another version.
+std::string FileReceiver::part_path() const {
+  return fmt::format("{}.part-{:016x}", path_,
+                     xxh3(fmt::format("{} {} {}", host_name(), size(), time_ns())));
+}
+
+void FileReceiver::receive() {
+  make_folders(parent_folder(path_));
+  part_ = File::open(part_path(), O_RDWR | O_CREAT);
+  if (::flock(part_->fd(), LOCK_EX | LOCK_NB) != 0)
+    throw Error(ErrorKind::kData, fmt::format("another job is sending {} there", path_));
+  received_ = pulled_ = part_->size();
+  const auto free = static_cast<std::int64_t>(fs::space(parent_folder(path_)).available);
+  if (size() - received_ > free)
+    throw Error(ErrorKind::kData, fmt::format("{} MiB of {} are missing there, and {} MiB are free",
+                                              (size() - received_) >> 20, path_, free >> 20));
+  link_.send(
+      Notice{fmt::format("host {} lacks {}: it gets {} MiB{}", host_name(), path_,
+                         (size() - received_) >> 20, received_ > 0 ? ", the rest of it" : "")});
+  pull();
+}
+
+void FileReceiver::pull() {
+  if (received_ == size()) return compare(part_->path());
+  while (pulled_ < size() && pulled_ - received_ < kOpenBytes) {
+    const std::int64_t bytes = std::min(kBlockBytes, size() - pulled_);
+    link_.send(
+        PullBlock{static_cast<std::int32_t>(file_), pulled_, static_cast<std::int32_t>(bytes)});
+    pulled_ += bytes;
+  }
+}
+
+void FileReceiver::take(const FileBlock& block) {
+  if (is_done_) return;
+  if (!part_ || is_comparing_ || std::cmp_not_equal(block.file, file_) ||
+      block.offset != received_ || block.bytes.empty() ||
+      std::ssize(block.bytes) > pulled_ - received_)
+    refuse_payload();
+  attempt([&] {
+    part_->write_at(received_, std::as_bytes(std::span(block.bytes)));
+    const std::int64_t before = std::exchange(received_, received_ + std::ssize(block.bytes));
+    if (received_ == size() || received_ / kSyncBytes > before / kSyncBytes) part_->sync();
+    pull();
+  });
+}
+
+/// With the launcher's.
+void FileReceiver::compare(const std::string& path) {
+  is_comparing_ = true;
+  link_.send(PullHash{static_cast<std::int32_t>(file_)});
+  hash_file(
+      io_, path,
+      [this](std::uint64_t hash) {
+        hash_here_ = hash;
+        check_hashes();
+      },
+      [this](const Error& why) { fail(why.message()); });
+}
+
+void FileReceiver::take(const FileHash& hash) {
+  if (is_done_) return;
+  if (!is_comparing_ || std::cmp_not_equal(hash.file, file_)) refuse_payload();
+  hash_there_ = hash.hash;
+  check_hashes();
+}
+
+void FileReceiver::check_hashes() {
+  if (!hash_here_ || !hash_there_) return;
+  attempt([this] { finish(); });
+}
+
+void FileReceiver::finish() {
+  is_comparing_ = false;
+  const bool is_same = std::exchange(hash_here_, {}) == std::exchange(hash_there_, {});
+  if (!part_ && !is_same)
+    throw Error(ErrorKind::kData, fmt::format("{} is another file there", path_));
+  if (part_) {
+    const File part = *std::exchange(part_, {});
+    if (!is_same) {
+      ::unlink(part.path().c_str());
+      throw Error(ErrorKind::kData,
+                  fmt::format("{} was sent, but did not arrive whole, or has changed", path_));
+    }
+    const timespec when{time_ns() / 1'000'000'000, time_ns() % 1'000'000'000};
+    const timespec times[2] = {when, when};
+    if (::futimens(part.fd(), times) != 0) throw_file_error("change", part.path(), errno);
+    rename_path(part.path(), path_);
+    sync_folder(parent_folder(path_));
+  }
+  ++file_;
+  check_files();
+}
+
+std::int64_t modified_ns(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+}  // namespace hgt

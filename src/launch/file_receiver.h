@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <asio/io_context.hpp>
+
+#include "hgtrain/base/file.h"
+
+#include "agent_messages.h"
+#include "frame_link.h"
+
+namespace hgt {
+
+/// The agent's side of files that its host must have (PushFiles). One after another: a file of the
+/// same size and time is taken for the same, as rsync does, and one of the same size is compared by
+/// its hash. One that is missing is pulled in blocks into a file next to it, PATH.part-ID, and gets
+/// its name once its hash is that of the launcher's. If this ends before, the next one continues
+/// that file. A file with other content is never touched: it is an error.
+///
+/// Sends FilesReady once. Must outlive the loop.
+class FileReceiver {
+ public:
+  /// Error(kPeer) if the lists of `order` have different lengths.
+  FileReceiver(asio::io_context& io, FrameLink& link, PushFiles order);
+
+  void start();
+  /// Error(kPeer) if it is not the answer that is waited for.
+  void take(const FileBlock& block);
+  void take(const FileHash& hash);
+
+ private:
+  void check_files();
+  bool is_here() const;
+  void receive();
+  void pull();
+  void compare(const std::string& path);
+  void check_hashes();
+  void finish();
+  void attempt(const std::function<void()>& act);
+  void fail(const std::string& why);
+
+  std::string part_path() const;
+  std::int64_t size() const { return order_.sizes[file_]; }
+  std::int64_t time_ns() const { return order_.times_ns[file_]; }
+
+  asio::io_context& io_;
+  FrameLink& link_;
+  const PushFiles order_;
+  std::size_t file_ = 0;
+  std::string path_;          // of this file, here
+  std::optional<File> part_;  // if it is being received
+  std::int64_t received_ = 0, pulled_ = 0;
+  bool is_comparing_ = false;
+  std::optional<std::uint64_t> hash_here_, hash_there_;
+  bool is_done_ = false;
+};
+
+/// When a file was changed last, since 1970.
+std::int64_t modified_ns(const struct stat& status);
+
+}  // namespace hgt

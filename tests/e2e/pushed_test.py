@@ -1,0 +1,96 @@
+"""distributed.push_data: hosts that lack the data get it, once, and what is wrong there is named before anything starts. See hosts.py."""
+import contextlib
+import shutil
+import subprocess
+
+import hosts
+from hosts import PROGRAM, HostsCase, sh
+
+DATA = ('data.bin', 'data.idx', 'data.json')
+
+
+class PushedTest(HostsCase):
+    def ssh(self, host, line):
+        return sh(self.hosts.folder / 'bin/ssh', host, line).stdout
+
+    @contextlib.contextmanager
+    def without_folder(self, name):
+        """A training whose folder is empty on b; with what the losses are on this machine."""
+        folder = self.prepare(name, 3)
+        sh(PROGRAM, '--config', 'config.json', '--device', 'cpu', '--num_workers', '4', '--run_dir', 'alone', cwd=folder)
+        with self.hosts.without('b', folder):
+            yield folder
+
+    def push(self, folder, run, *args, **options):
+        return self.train_on_hosts(folder, run, '--distributed.push_data', 'true', *args, **options)
+
+    def test_a_host_gets_what_it_lacks_once(self):
+        with self.without_folder('once') as folder:
+            _, err = self.push(folder, 'run')
+            self.assertEqual({name for name in DATA if f'host b lacks {folder}/{name}' in err}, set(DATA), err)
+            self.assertNotIn('host a lacks', err)
+            self.assertEqual(self.losses(folder, 'run'), self.losses(folder, 'alone'))
+            for name in DATA:
+                self.assertEqual(self.ssh('b', f'sha256sum < {folder}/{name}'), sh('sh', '-c', f'sha256sum < {folder}/{name}').stdout)
+            self.assertNotIn('.part-', self.ssh('b', f'ls {folder}'))
+            _, err = self.push(folder, 'again')
+            self.assertNotIn('lacks', err)
+            self.ssh('b', f'touch {folder}/data.bin')  # of another time, but the same
+            _, err = self.push(folder, 'once_more')
+            self.assertNotIn('lacks', err)
+
+    def test_without_the_key_a_host_that_lacks_the_data_is_an_error(self):
+        with self.without_folder('not_asked') as folder:
+            _, err = self.train_on_hosts(folder, 'run', exit_code=2)
+            self.assertNotIn('lacks', err)
+
+    def test_a_file_that_is_another_one_is_named_and_kept(self):
+        with self.without_folder('other') as folder:
+            for text, said in (('something', 'has 9 bytes there, and'), ('', 'has 0 bytes there')):
+                self.ssh('b', f'printf "{text}" > {folder}/data.bin')
+                _, err = self.push(folder, 'run_' + (text or 'empty'), exit_code=3)
+                self.assertIn(f'host b cannot be used: {folder}/data.bin {said}', err)
+                self.assertEqual(self.ssh('b', f'cat {folder}/data.bin'), text)
+            size = (folder / 'data.bin').stat().st_size
+            self.ssh('b', f'head -c {size} /dev/zero > {folder}/data.bin')
+            _, err = self.push(folder, 'zeros', exit_code=3)
+            self.assertIn(f'host b cannot be used: {folder}/data.bin is another file there', err)
+
+    def test_a_full_disk_is_named_before_anything_starts(self):
+        with self.without_folder('full') as folder:
+            sh('nsenter', '-t', self.hosts.first_process('b'), '-m', 'mount', '-o', 'remount,size=2m', folder)
+            (folder / 'text.txt').write_text((folder / 'text.txt').read_text() * 30)
+            sh(PROGRAM, 'data', 'prepare', '--input', 'text.txt', '--out', 'large', cwd=folder)
+            _, err = self.push(folder, 'run', '--data.train_data_path', 'large', exit_code=3)
+            self.assertRegex(err, rf'host b cannot be used: \d MiB of {folder}/large\.bin are missing there, and \d MiB are free')
+            self.assertFalse((folder / 'run/metrics.jsonl').exists())
+
+    def test_weights_go_to_hosts_that_see_the_run_folder(self):
+        with self.without_folder('weights') as folder:
+            shutil.copytree(sorted((folder / 'alone/checkpoints').glob('step_*'))[-1], folder / 'weights')
+            init = ('--model.init', 'weights')
+            _, err = self.push(folder, 'unseen', *init)
+            self.assertNotIn('model.safetensors', err)
+            runs = self.work / 'runs'  # that both see
+            runs.mkdir()
+            _, err = self.push(folder, runs / 'seen', *init)
+            self.assertIn('host b lacks ' + str(folder / 'weights/model.safetensors'), err)
+            self.assertNotIn('optimizer', err)
+            self.assertEqual(self.losses(folder, runs / 'seen'), self.losses(folder, 'unseen'))
+
+    def test_nodes_that_dial_in_get_the_data_too(self):
+        with self.without_folder('nodes') as folder:
+            (self.work / 'secret').write_text('SeCrEt' * 8)
+            (self.work / 'secret').chmod(0o600)
+            command = (f'cd {folder} && {PROGRAM} --config config.json --device cpu --num_workers 2 --run_dir run --nnodes 2 '
+                       f'--master_addr {self.hosts.net}.1 --job_secret_file {self.work}/secret --distributed.push_data true --node_rank ')
+            nodes = [subprocess.Popen([self.hosts.folder / 'bin/ssh', host, command + str(rank)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                     for rank, host in enumerate('ab')]
+            said = [node.communicate(timeout=300)[0] for node in nodes]
+            self.assertEqual([node.returncode for node in nodes], [0, 0], said)
+            self.assertIn('host b lacks data.bin', said[0])
+            self.assertEqual(self.losses(folder, 'run'), self.losses(folder, 'alone'))
+
+
+if __name__ == '__main__':
+    hosts.main()
