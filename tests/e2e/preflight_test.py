@@ -1,10 +1,32 @@
 """What is found out about hosts before anything starts there."""
+import contextlib
 import json
 import os
 import re
+import shutil
+import struct
 import unittest
 
 from hosts import PROGRAM, HostsCase, main, sh
+
+
+def version_hash(version):
+    """By which the loader looks for a version of a library."""
+    out = 0
+    for byte in version:
+        out = (out << 4) + byte
+        out = (out ^ (out & 0xf0000000) >> 24) & 0x0fffffff
+    return struct.pack('<I', out)
+
+
+def of_newer_glibc(program):
+    """The bytes of a program that asks for a version of glibc which is not there yet."""
+    old, new = b'GLIBC_2.34', b'GLIBC_9.99'
+    out = program.read_bytes()
+    for before, after in ((old + b'\0', new + b'\0'), (version_hash(old) + b'\0\0', version_hash(new) + b'\0\0')):
+        assert before in out, (program, before)
+        out = out.replace(before, after)
+    return out
 
 
 class PreflightTest(HostsCase):
@@ -132,6 +154,28 @@ class PreflightTest(HostsCase):
         link, = json.loads(out)['links']
         self.assertRegex(link['why_unusable'], f'cannot connect to {self.hosts.net}.2 port .*')
         self.assertIn('from host a to b there is no connection', json.loads(out)['problems'][0]['message'])
+
+    def test_a_host_whose_glibc_is_too_old_is_named_before_anything_starts(self):
+        folder = self.work / 'newer'
+        folder.mkdir()
+        shutil.copy(PROGRAM, folder)
+        (folder / 'hgtrain-worker').write_bytes(of_newer_glibc(PROGRAM.parent / 'hgtrain-worker'))
+        (folder / 'hgtrain-worker').chmod(0o755)
+        for where in contextlib.nullcontext(), self.hosts.without('b', folder):  # it sees the program, or gets it
+            with where:
+                out, err = self.run_on_hosts('--', 'echo', 'started', program=folder / 'hgtrain', hosts='b', exit_code=3)
+            self.assertEqual(out, '')
+            self.assertRegex(err, r"host b cannot be used: this host cannot run hgtrain: .*version `GLIBC_9\.99' not found")
+
+    def test_a_host_that_may_not_execute_the_copy_is_named(self):
+        cache = ('nsenter', '-t', self.hosts.first_process('b'), '-m', '-p')
+        sh(*cache, 'mount', '-t', 'tmpfs', '-o', 'noexec', 'tmpfs', '/root')
+        try:
+            with self.hosts.without('b', PROGRAM.parent):
+                _, err = self.run_on_hosts('--', 'echo', 'started', hosts='b', exit_code=3)
+        finally:
+            sh(*cache, 'umount', '-l', '/root')
+        self.assertRegex(err, r'host b cannot be used: this host cannot run hgtrain: .*Permission denied')
 
 
 if __name__ == '__main__':
