@@ -19,10 +19,6 @@ constexpr std::int64_t kColumns = kVectors * kVectorFloats;
 static_assert(kPackedColumns % kColumns == 0 && kPackedRows % kPanelRows == 0 &&
               kPackedBand % kPackedRows == 0);
 
-template <class T>
-constexpr std::int64_t kLineElements = 64 / sizeof(T);
-constexpr std::int64_t kRowsAhead = 16;
-
 /// The length of n's parts if they are equal, multiples of `unit`, and at most `most`.
 std::int64_t part_of(std::int64_t n, std::int64_t most, std::int64_t unit) {
   const std::int64_t parts = (n + most - 1) / most;
@@ -79,35 +75,43 @@ void pack_right(const Product<T>& p, std::int64_t first, std::int64_t depth, std
   }
 }
 
-/// Rows [row, row + rows) and columns [first, first + depth) of op(a), as it is stored: there, if
-/// nothing has to be widened or filled up.
+/// Rows of op(a), in panels of kPanelRows.
+struct PackedLeft {
+  LeftFactor first;
+  std::int64_t next;  ///< floats from one panel to the next
+};
+
+/// Rows [row, row + rows) and columns [first, first + depth) of op(a): where they are, if nothing
+/// has to be widened or filled up.
 template <class T>
-LeftFactor pack_left(const Product<T>& p, std::int64_t row, std::int64_t rows, std::int64_t first,
+PackedLeft pack_left(const Product<T>& p, std::int64_t row, std::int64_t rows, std::int64_t first,
                      std::int64_t depth, float* out) {
   if (p.transpose_a) {
     for (std::int64_t k = 0; k < depth; ++k) {
       const T* const from = p.a + (first + k) * p.lda + row;
-      for (std::int64_t r = 0; r < rows; r += kLineElements<T>)
-        __builtin_prefetch(from + kRowsAhead * p.lda + r);
-      widen(from, rows, out + k * kPackedRows);
+      float* const to = out + k * kPanelRows;
+      std::int64_t r = 0;
+      for (; r + kPanelRows <= rows; r += kPanelRows) widen(from + r, kPanelRows, to + r * depth);
+      widen(from + r, rows - r, to + r * depth);
     }
-    return {out, 1, kPackedRows};
+    return {{out, 1, kPanelRows}, kPanelRows * depth};
   }
   if constexpr (std::is_same_v<T, float>)
-    if (rows % kPanelRows == 0) return {p.a + row * p.lda + first, p.lda, 1};
+    if (rows % kPanelRows == 0) return {{p.a + row * p.lda + first, p.lda, 1}, kPanelRows * p.lda};
   constexpr std::int64_t kStride = kPackedDepth + kVectorFloats;  // rows begin in different sets
   static_assert(kPackedRows * kStride <= kPackedLeftFloats);
   for (std::int64_t r = 0; r < rows; ++r)
     widen(p.a + (row + r) * p.lda + first, depth, out + r * kStride);
-  return {out, kStride, 1};
+  return {{out, kStride, 1}, kPanelRows * kStride};
 }
 
 /// c = a b, or with `add` c += a b, for packed operands.
-void multiply_packed(std::int64_t rows, std::int64_t columns, std::int64_t depth, LeftFactor a,
+void multiply_packed(std::int64_t rows, std::int64_t columns, std::int64_t depth, PackedLeft a,
                      const float* b, bool add, RowMajor<float> c) {
   float tile[kPanelRows * kColumns];  // of a panel that reaches beyond c
   for (std::int64_t r = 0; r < rows; r += kPanelRows) {
-    const LeftFactor left{a.data + r * a.row_stride, a.row_stride, a.unit_stride};
+    const LeftFactor left = a.first;
+    a.first.data += a.next;
     const std::int64_t height = std::min(kPanelRows, rows - r);
     for (std::int64_t j = 0; j < columns; j += kColumns) {
       const RowMajor<const float> right{b + j * depth, kColumns};

@@ -105,6 +105,10 @@ struct RowMajor {
 template <class Unit, int vectors>
 void multiply_panel(std::int64_t depth, LeftFactor a, RowMajor<const float> b, bool add,
                     RowMajor<float> c) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kPanelRows; ++r)
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; ++v) __builtin_prefetch(c.data + r * c.ld + v * kVectorFloats, 1);
   Vector sums[kPanelRows][vectors] = {};
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector right[vectors];
