@@ -43,14 +43,19 @@ class InstallTest(unittest.TestCase):
                      'share/doc/hgtrain/docs/install.md'):
             self.assertTrue((self.prefix / path).stat().st_size, path)
 
-    def test_libraries_of_the_prefix_come_before_the_systems(self):
+    def test_own_libraries_come_before_the_systems(self):
+        """Those of the prefix, and those in lib/ of a host's cache, to which a program is sent (program_files.h)."""
         program = self.prefix / 'bin/hgtrain'
         library = re.search(r'^\s*(libzstd\S+) => (\S+)', ldd(program), re.M)
-        own = self.prefix / 'lib/hgtrain' / library[1]
-        own.parent.mkdir(parents=True)
-        shutil.copy(library[2], own)
-        found = re.search(rf'^\s*{library[1]} => (\S+)', ldd(program), re.M)[1]
-        self.assertTrue(pathlib.Path(found).samefile(own), found)
+        copy = self.prefix / 'cache/hgtrain'
+        copy.parent.mkdir()
+        shutil.copy(program, copy)
+        for program, own in (program, self.prefix / 'lib/hgtrain' / library[1]), (copy, copy.parent / 'lib' / library[1]):
+            own.parent.mkdir(parents=True)
+            shutil.copy(library[2], own)
+            found = re.search(rf'^\s*{library[1]} => (\S+)', ldd(program), re.M)[1]
+            self.assertTrue(pathlib.Path(found).samefile(own), found)
+            shutil.rmtree(own.parent)
 
 
 if __name__ == '__main__':
