@@ -1,6 +1,7 @@
 // The emulated device behind the module's tables: one device, whose streams do at once what they
 // are given, unless it is captured or a collective.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +9,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_device.h"
@@ -89,10 +93,33 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
 }
 
 namespace hgt {
+namespace {
+
+/// How many captures each thread has under way. Not thread_local, because such memory of this
+/// module is the kernels' shared memory.
+std::mutex captures_mutex;
+std::map<std::thread::id, int> captures_of_threads;
+
+int add_capture(int change) {
+  const std::lock_guard lock(captures_mutex);
+  return captures_of_threads[std::this_thread::get_id()] += change;
+}
+
+/// Throws if this thread captures a stream, because CUDA forbids `call` then
+/// (cudaStreamCaptureModeThreadLocal).
+void forbid_in_capture(const char* call) {
+  if (add_capture(0) > 0)
+    throw Error(ErrorKind::kDevice,
+                fmt::format("{}: operation not permitted when stream is capturing", call));
+}
+
+}  // namespace
 
 /// Each op's temporaries are of exactly the size it asked for, and new: what an op reads of them it
-/// has written.
+/// has written. A device has one memory for them, which cannot grow in a capture.
 void* CudaStreamState::ensure_scratch(std::size_t bytes) {
+  if (bytes > scratch_bytes) forbid_in_capture("cudaMalloc");
+  scratch_bytes = std::max(scratch_bytes, bytes);
   void* const memory = emulation::allocate(bytes);
   if (stream && stream.get()->captured) {
     stream.get()->captured->scratch.emplace_back(memory, cudaFree);
@@ -103,12 +130,17 @@ void* CudaStreamState::ensure_scratch(std::size_t bytes) {
   return memory;
 }
 
-void CudaStreamState::reserve(std::size_t) {}
+void CudaStreamState::reserve(std::size_t bytes) {
+  if (bytes > scratch_bytes) forbid_in_capture("cudaMalloc");
+  scratch_bytes = std::max(scratch_bytes, bytes);
+}
 
 struct CudaEventState : emulation::Event {
   double clock_us = 0;  ///< of the device when it was recorded
 };
-struct CudaGraphState : emulation::Graph {};
+struct CudaGraphState : emulation::Graph {
+  std::thread::id thread = std::this_thread::get_id();  ///< that captures it
+};
 
 namespace {
 
@@ -172,24 +204,33 @@ CudaResult memory_info(int, std::uint64_t* free_bytes, std::uint64_t* total_byte
 }
 
 CudaResult allocate(int, std::size_t bytes, void** out) {
-  return guarded([&] { *out = std::memset(taken().take(bytes), 0, bytes); });
+  return guarded([&] {
+    forbid_in_capture("cudaMalloc");
+    *out = std::memset(taken().take(bytes), 0, bytes);
+  });
 }
 
 CudaResult release(int, void* memory) {
   return guarded([&] {
+    forbid_in_capture("cudaFree");
     taken().give_back(memory);
     (void)cudaFree(memory);
   });
 }
 
 CudaResult allocate_pinned(std::size_t bytes, void** out) {
-  return guarded([&] { *out = emulation::allocate_pinned(bytes); });
+  return guarded([&] {
+    forbid_in_capture("cudaHostAlloc");
+    *out = emulation::allocate_pinned(bytes);
+  });
 }
 
 CudaResult release_pinned(void* memory) {
-  emulation::forget(memory, 1);
-  emulation::release_pinned(memory);
-  return nullptr;
+  return guarded([&] {
+    forbid_in_capture("cudaFreeHost");
+    emulation::forget(memory, 1);
+    emulation::release_pinned(memory);
+  });
 }
 
 int next_id() {
@@ -222,7 +263,7 @@ CudaResult destroy_event(CudaEventState* event) {
 
 CudaResult synchronize_stream(CudaStreamState* stream) {
   return guarded([&] {
-    if (stream->use()->captured) throw Error(ErrorKind::kDevice, "a wait cannot be captured");
+    forbid_in_capture("cudaStreamSynchronize");
     emulation::wait_until_over(stream->use()->pending);
     emulation::host_waits_for(stream->use()->clock);
   });
@@ -241,6 +282,7 @@ CudaResult wait_event(CudaStreamState* stream, CudaEventState* event) {
 
 CudaResult query_event(CudaEventState* event, bool* done) {
   return guarded([&] {
+    forbid_in_capture("cudaEventQuery");
     *done = emulation::are_over(event->pending);
     if (*done) emulation::host_waits_for(event->clock);
   });
@@ -255,6 +297,7 @@ CudaResult begin_capture(CudaStreamState* stream) {
   return guarded([&] {
     if (stream->use()->captured) throw Error(ErrorKind::kDevice, "a capture is under way");
     stream->use()->captured = new CudaGraphState;
+    add_capture(1);
   });
 }
 
@@ -262,7 +305,11 @@ CudaResult end_capture(CudaStreamState* stream, CudaGraphState** out) {
   return guarded([&] {
     std::unique_ptr<CudaGraphState> graph(
         static_cast<CudaGraphState*>(std::exchange(stream->use()->captured, nullptr)));
-    *out = graph && !graph->work.empty() ? graph.release() : nullptr;
+    if (!graph) throw Error(ErrorKind::kDevice, "no capture is under way");
+    if (graph->thread != std::this_thread::get_id())
+      throw Error(ErrorKind::kDevice, "another thread began the capture");
+    add_capture(-1);
+    *out = !graph->work.empty() ? graph.release() : nullptr;
   });
 }
 
