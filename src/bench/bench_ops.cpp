@@ -85,6 +85,9 @@ Json bench_ops(const Config& job, std::int64_t steps) {
   std::sort(ops.begin(), ops.end(), [](const Json& a, const Json& b) {
     return a["ms_per_step"].get<double>() > b["ms_per_step"].get<double>();
   });
+  double all_ms = 0;
+  for (const Json& op : ops) all_ms += op["ms_per_step"].get<double>();
+  for (Json& op : ops) op["share"] = op["ms_per_step"].get<double>() / all_ms;
   Json out = about("ops", config, run.stream(), run.attention());
   out["steps"] = steps;
   out["matrix_flops_per_sec"] = ceilings.flops_per_sec;

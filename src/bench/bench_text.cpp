@@ -107,12 +107,12 @@ std::string name(const Json& op) {
 }
 
 std::string ops_text(const Json& r) {
-  constexpr const char* kLine = "  {:42} {:>7} {:>11} {:>28}{}\n";
+  constexpr const char* kLine = "  {:42} {:>7} {:>11} {:>7} {:>28}{}\n";
   constexpr const char* kSpeed = " {:>15} {:>8}";
   std::string text =
       fmt::format("{}; products {}, copies {} at most\n", r["dtype"].get<std::string>(),
                   rate(r["matrix_flops_per_sec"], "FLOP/s"), rate(r["copy_bytes_per_sec"], "B/s")) +
-      fmt::format(kLine, "op", "a step", "ms a step", "ms a call (p10, p90)",
+      fmt::format(kLine, "op", "a step", "ms a step", "share", "ms a call (p10, p90)",
                   fmt::format(kSpeed, "rate", "of max"));
   for (const Json& op : r["ops"]) {
     const Json& ms = op["ms"];
@@ -122,11 +122,12 @@ std::string ops_text(const Json& r) {
                           op.contains("flops") ? rate(op["flops_per_sec"], "FLOP/s")
                                                : rate(op["bytes_per_sec"], "B/s"),
                           percent(op["of_ceiling"]));
-    text += fmt::format(kLine, name(op), human_count(op["calls_per_step"]),
-                        fmt::format("{:.3f}", op["ms_per_step"].get<double>()),
-                        fmt::format("{:.4f} ({:.4f}, {:.4f})", ms["median"].get<double>(),
-                                    ms["p10"].get<double>(), ms["p90"].get<double>()),
-                        speed);
+    text +=
+        fmt::format(kLine, name(op), human_count(op["calls_per_step"]),
+                    fmt::format("{:.3f}", op["ms_per_step"].get<double>()), percent(op["share"]),
+                    fmt::format("{:.4f} ({:.4f}, {:.4f})", ms["median"].get<double>(),
+                                ms["p10"].get<double>(), ms["p90"].get<double>()),
+                    speed);
   }
   return text;
 }

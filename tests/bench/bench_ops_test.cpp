@@ -16,6 +16,9 @@ TEST_CASE("ops come by the time they take in a step, the longest first, against 
   REQUIRE(ops.size() > 5);
   for (std::size_t i = 1; i < ops.size(); ++i)
     CHECK(ops[i - 1]["ms_per_step"].get<double>() >= ops[i]["ms_per_step"].get<double>());
+  double share = 0;
+  for (const auto& op : ops) share += op["share"].get<double>();
+  CHECK(share == Approx(1));
   for (const auto& op : ops)
     if (op.contains("flops_per_sec")) CHECK(op["of_ceiling"].get<double>() > 0);
 }

@@ -38,6 +38,7 @@ TEST_CASE("ops of one name differ in their sizes, and no column touches the next
                                   {"calls_per_step", 12},
                                   {"ms", {{"median", ms}, {"p10", ms}, {"p90", ms}}},
                                   {"ms_per_step", 12 * ms},
+                                  {"share", 0.5},
                                   {"bytes", bytes},
                                   {"bytes_per_sec", 506900},
                                   {"of_ceiling", 12.345}};

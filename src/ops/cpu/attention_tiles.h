@@ -55,7 +55,7 @@ struct Head {
       const std::int64_t seen = first + r < rows ? width : 0;
       const T* const from = data + (first + r) * row_stride;
       for (std::int64_t i = 0; i < seen; i += kLineBytes / sizeof(T))
-        __builtin_prefetch(from + kRowsAhead * row_stride + i);
+        __builtin_prefetch(from + 2 * kRowsAhead * row_stride + i, 0, 2);
 #pragma omp simd
       for (std::int64_t i = 0; i < seen; ++i) to[i] = from[i];
       std::fill(to + seen, to + ld, 0.0f);
@@ -63,6 +63,8 @@ struct Head {
   }
   void write(std::int64_t t, float factor, const float* from) const {
     T* const to = data + t * row_stride;
+    for (std::int64_t i = 0; i < width; i += kLineBytes / sizeof(T))
+      __builtin_prefetch(to + kRowsAhead * row_stride + i, 1);
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) to[i] = factor * from[i];
   }
