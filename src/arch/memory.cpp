@@ -18,6 +18,7 @@
 #include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/config/model_family.h"
+#include "hgtrain/parallel/shared_pieces.h"
 
 #include "times.h"
 
@@ -110,6 +111,17 @@ std::vector<Allocation> slots_of(const RankPlan& plan, DType dtype) {
   if (const auto n = sum(plan.schedule.gradient_slot_elements); n > 0)
     out.push_back(flat("gradients of blocks", n, DType::kF32));
   return out;
+}
+
+/// The rounded copy of gradients that workers sum, in slots like those of the gradients.
+std::optional<Allocation> sent_gradients(const Config& config, const RankPlan& plan) {
+  const DType dtype = config.gradient_sum_dtype();
+  if (dtype == DType::kF32 || plan.group_size() == 1) return std::nullopt;
+  const std::vector<std::int64_t>& slots = plan.schedule.gradient_slot_elements;
+  const std::int64_t elements = slots.empty()
+                                    ? plan.elements()
+                                    : std::accumulate(slots.begin(), slots.end(), std::int64_t{0});
+  return flat(fmt::format("{} gradients to send", name_of(dtype)), elements, dtype);
 }
 
 /// The elements of the largest shard.
@@ -229,6 +241,11 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   if (spec.gradients.offloaded && plan.stage() >= 2 && config.batch.gradient_accumulation_steps > 1)
     out.push_back(earlier_sum(plan));
   for (Allocation& slots : slots_of(plan, dtype)) out.push_back(std::move(slots));
+  if (auto sent = sent_gradients(config, plan)) {
+    out.push_back(std::move(*sent));
+    if (config.hardware.device == "cuda" && uses_nccl(config))
+      out.push_back({"gradients received from other ranks", kReceivedBytes});
+  }
   if (plan.shape.is_tied_across() && plan.shape.pipeline.is_last()) {
     const std::int64_t tokens = times(model.vocab_size, model.hidden_size);
     out.push_back(flat("tied: copy of the embedding", tokens, dtype));

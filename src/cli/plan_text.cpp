@@ -71,6 +71,8 @@ std::string layout_line(const TrainPlan& plan) {
                   layout.context_size, layout.tensor_size, layout.pipeline_size);
   if (config.parallelism.sequence_parallel && layout.tensor_size > 1) text += ", sequence parallel";
   if (config.zero.stage > 0) text += fmt::format(", ZeRO stage {}", config.zero.stage);
+  if (config.gradient_sum_dtype() != DType::kF32 && layout.group_size() > 1)
+    text += fmt::format(", gradients sent in {}", name_of(config.gradient_sum_dtype()));
   return text + "\n";
 }
 

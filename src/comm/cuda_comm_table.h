@@ -48,6 +48,18 @@ struct CudaCommTable {
   CudaResult (*all_gather_parts)(CudaCommState* comm, void* memory, const OwnedRange* parts,
                                  std::size_t num_parts, CudaStreamState* stream);
 
+  // A sum of 16-bit values whose ranks add all values in fp32, in their order, and round once. Each
+  // part's owner receives what the others have of it, and adds it to its own.
+  /// Sends others their parts. What this rank receives of its own parts goes to `received`: each
+  /// other rank's values in turn, of all own parts one after the other.
+  CudaResult (*exchange_parts)(CudaCommState* comm, const void* values, DType type,
+                               const OwnedRange* parts, std::size_t num_parts, void* received,
+                               CudaStreamState* stream);
+  /// This rank's parts become sums. Communicates with nobody.
+  CudaResult (*add_received_parts)(CudaCommState* comm, void* values, DType type,
+                                   const OwnedRange* parts, std::size_t num_parts,
+                                   const void* received, CudaStreamState* stream);
+
   /// The normal end: call destroy when ready after start_leave.
   CudaResult (*start_leave)(CudaCommState* comm);
   CudaResult (*destroy)(CudaCommState* comm);

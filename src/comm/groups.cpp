@@ -79,6 +79,7 @@ GroupOptions GroupOfRanks::options(const GroupOptions& world) const {
   out.group = fmt::format("{}: {}", world.group, name);
   out.thread_name = thread_name;
   out.peer_stage = peer_stage;
+  out.rounds_once = world.rounds_once && place == &Groups::data;
   out.members = members;
   out.size = static_cast<int>(members.size());
   out.rank = static_cast<int>(std::ranges::find(members, world.rank) - members.begin());

@@ -17,6 +17,8 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/device/cuda_queue.h"
+#include "hgtrain/parallel/range.h"
+#include "hgtrain/parallel/shared_pieces.h"
 
 #include "announcement.h"
 #include "cuda_comm_table.h"
@@ -62,8 +64,10 @@ class NcclCommunicator final : public Communicator {
         queue_(compute.device(), compute.module()),
         nccl_(compute.module().comm()),
         staging_(nullptr, [this](void* memory) { release(memory); }),
+        received_(nullptr, [this](void* memory) { release(memory); }),
         comm_(comm) {
     try {
+      if (options.rounds_once && options.size > 1) received_.reset(allocate(kReceivedBytes));
       wait_until_ready(Clock::now() + options.timeout);
     } catch (Error& error) {
       abort_nccl();
@@ -110,6 +114,19 @@ class NcclCommunicator final : public Communicator {
   std::uint64_t start_all_reduce_sum(std::span<std::byte> values, DType type) override {
     reduced_bytes_ += values.size();
     count_sent(2 * peers() * values.size() / (peers() + 1));
+    if (rounds_once(values, type))
+      return run_collective(sum_of(values, type), [&](const Announcement& what) {
+        const std::vector<OwnedRange> parts = even_parts(values.size() / size_of(type));
+        queue(what, [&] {
+          add_in_fp32(values.data(), type, parts);
+          const std::vector<OwnedRange> bytes =
+              counted_in_bytes(parts, static_cast<std::int64_t>(size_of(type)));
+          enter([&] {
+            return nccl_.all_gather_parts(comm_, values.data(), bytes.data(), bytes.size(),
+                                          queue_.state());
+          });
+        });
+      });
     return run_collective(sum_of(values, type), [&](const Announcement& what) {
       on_device(what, values, [&](std::byte* data, std::size_t bytes) {
         return nccl_.sum(comm_, data, bytes / size_of(type), type, queue_.state());
@@ -121,6 +138,11 @@ class NcclCommunicator final : public Communicator {
     require_parts(parts, values.size() / size_of(type), size());
     reduced_bytes_ += values.size();
     count_sent(values.size() - elements_of(parts, rank()) * size_of(type));
+    if (rounds_once(values, type))
+      return run_collective(with_parts(Announcement::kReduceScatter, values, type, parts),
+                            [&](const Announcement& what) {
+                              queue(what, [&] { add_in_fp32(values.data(), type, parts); });
+                            });
     return by_parts(Announcement::kReduceScatter, values, type, parts,
                     [&](std::byte* data, std::span<const OwnedRange> owned) {
                       return nccl_.reduce_scatter(comm_, data, type, owned.data(), owned.size(),
@@ -209,7 +231,8 @@ class NcclCommunicator final : public Communicator {
   std::uint64_t by_parts(Announcement::Kind kind, std::span<std::byte> values, DType type,
                          std::span<const OwnedRange> parts, const Call& call) {
     return run_collective(with_parts(kind, values, type, parts), [&](const Announcement& what) {
-      if (is_on_device(values)) return queue(what, [&] { return call(values.data(), parts); });
+      if (is_on_device(values))
+        return queue(what, [&] { enter([&] { return call(values.data(), parts); }); });
       require_same_collective(what);
       const std::size_t bytes =
           std::min(values.size() * static_cast<std::size_t>(size()), kMaxStagedBytes);
@@ -234,7 +257,7 @@ class NcclCommunicator final : public Communicator {
   template <class Call>
   void on_device(const Announcement& what, std::span<std::byte> values, const Call& call) {
     if (is_on_device(values))
-      return queue(what, [&] { return call(values.data(), values.size()); });
+      return queue(what, [&] { enter([&] { return call(values.data(), values.size()); }); });
     require_same_collective(what);
     for (std::size_t at = 0; at < values.size(); at += kMaxStagedBytes) {
       const auto piece = values.subspan(at, std::min(kMaxStagedBytes, values.size() - at));
@@ -246,12 +269,41 @@ class NcclCommunicator final : public Communicator {
     }
   }
 
-  void queue(const Announcement& what, const std::function<CudaResult()>& call) {
+  bool rounds_once(std::span<const std::byte> values, DType type) const {
+    return received_ != nullptr && size_of(type) == 2 && is_on_device(values);
+  }
+  std::vector<OwnedRange> even_parts(std::size_t elements) const {
+    std::vector<OwnedRange> parts;
+    for (int rank = 0; rank < size(); ++rank)
+      parts.push_back({even_range(static_cast<std::int64_t>(elements), size(), rank), rank});
+    return parts;
+  }
+  /// Queues a reduce-scatter of 16-bit values, turn by turn.
+  void add_in_fp32(std::byte* values, DType type, std::span<const OwnedRange> parts) {
+    const std::int64_t most = kReceivedBytes / static_cast<std::int64_t>(size_of(type)) /
+                              static_cast<std::int64_t>(peers());
+    PartsLeft left(parts, size());
+    for (std::int64_t turns = left.turns(most); turns > 0; --turns) {
+      std::vector<OwnedRange> taken;
+      for (const PackedPart& part : left.take_packed(most))
+        taken.push_back({part.elements, part.packed.rank});
+      enter([&] {
+        return nccl_.exchange_parts(comm_, values, type, taken.data(), taken.size(),
+                                    received_.get(), queue_.state());
+      });
+      enter([&] {
+        return nccl_.add_received_parts(comm_, values, type, taken.data(), taken.size(),
+                                        received_.get(), queue_.state());
+      });
+    }
+  }
+
+  /// Runs `body`, which enters NCCL's calls, after the work of the compute queue.
+  void queue(const Announcement& what, const std::function<void()>& body) {
     PendingCollective one{what, CudaEvent(compute_), CudaEvent(queue_)};
     one.entered.record(compute_);
     one.entered.make_wait(queue_);
-    with_comm(call);
-    wait_until_ready(Clock::now() + options_.timeout);
+    body();
     one.finished.record(queue_);
     const std::lock_guard lock(mutex_);
     pending_.push_back(std::move(one));
@@ -280,6 +332,11 @@ class NcclCommunicator final : public Communicator {
     require_agreement(mine, rank(), all);
   }
 
+  /// Makes a call that queues, and waits until NCCL takes the next one.
+  void enter(const std::function<CudaResult()>& call) {
+    with_comm(call);
+    wait_until_ready(Clock::now() + options_.timeout);
+  }
   /// Makes a call with the communicator, unless it was aborted.
   void with_comm(const std::function<CudaResult()>& call) {
     const std::lock_guard lock(mutex_);
@@ -380,14 +437,17 @@ class NcclCommunicator final : public Communicator {
   /// Device memory for collectives of host memory. Grows to the largest request and stays.
   std::byte* stage(std::size_t bytes) {
     if (bytes > staging_bytes_) {
-      void* memory = nullptr;
       staging_.reset();
       staging_bytes_ = 0;
-      hgt::check(queue_.module().device().allocate(queue_.device().index, bytes, &memory));
-      staging_.reset(memory);
+      staging_.reset(allocate(bytes));
       staging_bytes_ = bytes;
     }
     return static_cast<std::byte*>(staging_.get());
+  }
+  void* allocate(std::size_t bytes) {
+    void* memory = nullptr;
+    hgt::check(queue_.module().device().allocate(queue_.device().index, bytes, &memory));
+    return memory;
   }
   void release(void* memory) {
     (void)queue_.module().device().release(queue_.device().index, memory);
@@ -398,7 +458,7 @@ class NcclCommunicator final : public Communicator {
   const CudaQueue& compute_;
   const CudaQueue queue_;
   const CudaCommTable& nccl_;
-  std::unique_ptr<void, std::function<void(void*)>> staging_;
+  std::unique_ptr<void, std::function<void(void*)>> staging_, received_;
   std::size_t staging_bytes_ = 0;
   std::atomic<std::uint64_t> reduced_bytes_{0}, gathered_bytes_{0}, sequence_{0};
   std::mutex mutex_;  ///< guards what follows

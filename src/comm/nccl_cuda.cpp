@@ -10,6 +10,7 @@
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_stream_state.h"
 
+#include "add_received.h"
 #include "cuda_comm_table.h"
 
 #define HGT_NCCL_CHECK(comm, call) ::hgt::check_nccl((call), comm, #call, __FILE__, __LINE__)
@@ -187,6 +188,43 @@ CudaResult all_gather_parts(CudaCommState* comm, void* memory, const OwnedRange*
   });
 }
 
+CudaResult exchange_parts(CudaCommState* comm, const void* values, DType type,
+                          const OwnedRange* parts, std::size_t num_parts, void* received,
+                          CudaStreamState* stream) {
+  return guarded([&] {
+    const std::span all(parts, num_parts);
+    const auto bytes_of = [&](std::int64_t elements) {
+      return static_cast<std::size_t>(elements) * size_of(type);
+    };
+    const std::int64_t stride = own_elements(all, comm->rank);
+    std::int64_t at = 0;  // of the own parts so far
+    run_group(comm, all, [&](const OwnedRange& part) {
+      const auto count = static_cast<std::size_t>(part.elements.size());
+      if (part.rank != comm->rank)
+        return ncclSend(static_cast<const std::byte*>(values) + bytes_of(part.elements.begin),
+                        count, nccl_type(type), part.rank, comm->comm, stream->use());
+      ncclResult_t status = ncclSuccess;
+      for (int peer = 0; peer < comm->size; ++peer) {
+        if (peer == comm->rank || (status != ncclSuccess && status != ncclInProgress)) continue;
+        const int place = peer < comm->rank ? peer : peer - 1;
+        status = ncclRecv(static_cast<std::byte*>(received) + bytes_of(place * stride + at), count,
+                          nccl_type(type), peer, comm->comm, stream->use());
+      }
+      at += part.elements.size();
+      return status;
+    });
+  });
+}
+
+CudaResult add_received_parts(CudaCommState* comm, void* values, DType type,
+                              const OwnedRange* parts, std::size_t num_parts, const void* received,
+                              CudaStreamState* stream) {
+  return guarded([&] {
+    add_received({values, received, type, comm->rank, comm->size}, std::span(parts, num_parts),
+                 *stream);
+  });
+}
+
 CudaResult start_leave(CudaCommState* comm) {
   return guarded([&] {
     HGT_CUDA_CHECK(cudaSetDevice(comm->device));
@@ -223,6 +261,8 @@ const CudaCommTable* cuda_comm_table() {
       .broadcast = broadcast,
       .reduce_scatter = reduce_scatter,
       .all_gather_parts = all_gather_parts,
+      .exchange_parts = exchange_parts,
+      .add_received_parts = add_received_parts,
       .start_leave = start_leave,
       .destroy = destroy,
       .abort = abort,

@@ -101,6 +101,16 @@ void check_clipping(Loading& loading) {
         "set gradient_clipping, and remove max_grad_norm");
 }
 
+/// Without a loss scale, most gradients are too small for fp16.
+void check_gradient_sums(Loading& loading) {
+  if (loading.config().communication_data_type != "fp16" || may_be_on(loading, "fp16.enabled"))
+    return;
+  loading.problem_at(Severity::kError, "communication_data_type",
+                     "communication_data_type = fp16 needs fp16.enabled, because only a loss scale "
+                     "keeps gradients in fp16's range",
+                     "use bf16");
+}
+
 void check_rates(Loading& loading) {
   const Config& c = loading.config();
   const auto top = c.scheduler.numbers.find("warmup_max_lr");
@@ -348,6 +358,7 @@ void check_together(Loading& loading) {
   check_precision(loading);
   check_zero(loading);
   check_clipping(loading);
+  check_gradient_sums(loading);
   check_rates(loading);
   check_optimizer(loading);
   check_lr_schedule(loading);

@@ -28,8 +28,11 @@ std::vector<Field> communication_fields() {
           .one_of(
               {{"mean"},
                {"sum", KeyClass::kNotBuilt, "use mean, and multiply the learning rate instead"}}),
-      ignored("communication_data_type", Kind::kText, "gradients are reduced in fp32")
-          .one_of(types),
+      used(
+          "communication_data_type", [](Config& c) -> Slot { return &c.communication_data_type; },
+          "in which data- and context-parallel workers send each other gradients, which they sum "
+          "in fp32 and round once; fp16 needs fp16 training")
+          .one_of({{"fp32"}, {"bf16"}, {"fp16"}}),
       ignored("seq_parallel_communication_data_type", Kind::kText,
               "the type in which DeepSpeed's sequence parallelism communicates")
           .one_of(types),

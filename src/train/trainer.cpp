@@ -74,7 +74,8 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   clock_ = std::make_unique<WaitClock>(parts.stream);
   units_ = std::make_unique<UnitExchange>(
       parts.plan, parts.buffers, parts.slots, *parts.groups.data, parts.stream, exchange_->update(),
-      *clock_, !update_->sums_squares() && parts.groups.data == parts.groups.world);
+      *clock_, parts.config.gradient_sum_dtype(),
+      !update_->sums_squares() && parts.groups.data == parts.groups.world);
   const StepShape& shape = parts.plan.shape;
   micros_.resize(static_cast<std::size_t>(shape.slot_count()));
   pipeline_ = std::make_unique<PipelineExchange>(shape, parts.model, parts.slots, parts.groups,

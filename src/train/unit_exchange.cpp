@@ -25,7 +25,7 @@ std::vector<Slice> slices_within(std::span<const Slice> all, Range elements) {
 
 UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
                            Communicator& comm, Stream stream, const Update* update,
-                           WaitClock& clock, bool losses_follow)
+                           WaitClock& clock, DType sent, bool losses_follow)
     : plan_(plan),
       buffers_(buffers),
       slots_(slots),
@@ -33,7 +33,8 @@ UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, con
       stream_(stream),
       update_(update),
       clock_(clock),
-      losses_follow_(losses_follow) {
+      sent_(plan, slots, plan.group_size() == 1 ? DType::kF32 : sent, buffers.device),
+      losses_follow_(losses_follow && !sent_.are_copies()) {
   const auto bytes = static_cast<std::int64_t>(size_of(buffers.compute_dtype));
   std::int64_t largest = 0;
   for (const Unit& unit : plan.shape.units) {
@@ -120,7 +121,7 @@ void UnitExchange::clear(int unit) {
 
 void UnitExchange::reduce(int unit) {
   if (state(unit).owners.empty()) return;
-  const Tensor gradients = slots_.gradients(unit);
+  const Tensor gradients = sent_.round(unit, stream_);
   const std::uint64_t ticket = plan_.stage() == 0
                                    ? comm_.start_all_reduce_sum(gradients)
                                    : comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
@@ -137,6 +138,7 @@ void UnitExchange::copy_to_host(int unit, std::uint64_t ticket) {
   const CudaQueue& copies = host_->to_host;
   order_after(copies, stream_.queue(), host_->computed);
   comm_.make_wait(ticket, copies);
+  take_back_sum(unit, copies);
   for (const Slice& slice : u.own) {
     const Tensor sum = part_of(slots_.gradients(unit), unit, slice),
                  kept = buffers_.gradient_values().at(slice);
@@ -155,7 +157,7 @@ void UnitExchange::copy_to_host(int unit, std::uint64_t ticket) {
 void UnitExchange::accumulate(int unit) {
   UnitState& u = state(unit);
   if (buffers_.is_offloaded()) return wait(host_->left[static_cast<std::size_t>(unit)]);
-  wait(u.reducing);
+  wait_for_sum(unit);
   for (const Slice& slice : u.own)
     hgt::accumulate(part_of(slots_.gradients(unit), unit, slice),
                     buffers_.gradient_values().at(slice), !u.has_sum, stream_, &update_->halted);
@@ -178,9 +180,7 @@ void UnitExchange::wait_for_sums() {
       wait_on_host(host_->computed, comm_);
     });
   }
-  std::optional<std::uint64_t> last;
-  for (UnitState& unit : units_) last = std::max(last, std::exchange(unit.reducing, {}));
-  wait(last);
+  for (int unit = 0; unit < std::ssize(units_); ++unit) wait_for_sum(unit);
 }
 
 void UnitExchange::send(int unit) {
@@ -195,8 +195,23 @@ void UnitExchange::finish_sending() {
 }
 
 void UnitExchange::wait_for_all() {
-  for (int unit = 0; unit < std::ssize(units_); ++unit)
-    wait_for_weights(unit), wait(state(unit).reducing);
+  for (int unit = 0; unit < std::ssize(units_); ++unit) wait_for_weights(unit), wait_for_sum(unit);
+}
+
+void UnitExchange::wait_for_sum(int unit) {
+  if (!state(unit).reducing) return;
+  wait(state(unit).reducing);
+  take_back_sum(unit, stream_);
+}
+
+/// What this rank has of it: all, or its own part.
+void UnitExchange::take_back_sum(int unit, Stream stream) {
+  if (!sent_.are_copies()) return;
+  const Range& elements = plan_.shape.units[static_cast<std::size_t>(unit)].elements;
+  if (plan_.stage() == 0) return sent_.take_back(unit, {0, elements.size()}, stream);
+  for (const Slice& slice : state(unit).own)
+    sent_.take_back(
+        unit, {slice.elements.begin - elements.begin, slice.elements.end - elements.begin}, stream);
 }
 
 void UnitExchange::wait_for_weights(int unit) {

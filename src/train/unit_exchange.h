@@ -12,6 +12,7 @@
 #include "hgtrain/train/unit_slots.h"
 
 #include "host_copies.h"
+#include "sent_gradients.h"
 #include "wait_clock.h"
 
 namespace hgt {
@@ -25,11 +26,12 @@ namespace hgt {
 class UnitExchange {
  public:
   /// The references outlive this object. `update`, in memory of the buffers' home, says whether the
-  /// run is halted. If `losses_follow`, the caller sums the losses over `comm` after the gradients,
-  /// and need not wait for these: collectives end in the order in which they began.
+  /// run is halted. Gradients are sent as `sent`, fp32, bf16 or fp16. If `losses_follow`, the
+  /// caller sums the losses over `comm` after the gradients, and need not wait for these:
+  /// collectives end in the order in which they began.
   UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
                Communicator& comm, Stream stream, const Update* update, WaitClock& clock,
-               bool losses_follow);
+               DType sent, bool losses_follow);
   /// Waits for what is on its way, because it uses the buffers; not if the communicator failed.
   ~UnitExchange();
   UnitExchange(const UnitExchange&) = delete;
@@ -70,6 +72,8 @@ class UnitExchange {
   void copy_own_weights(int unit);
   void copy_to_host(int unit, std::uint64_t ticket);
   void wait_for_weights(int unit);
+  void wait_for_sum(int unit);
+  void take_back_sum(int unit, Stream stream);
   void wait(std::optional<std::uint64_t>& ticket);
   void wait(const CudaEvent& copy);
   /// The part of a unit's tensor that a slice of this rank is.
@@ -82,6 +86,7 @@ class UnitExchange {
   const Stream stream_;
   const Update* const update_;
   WaitClock& clock_;
+  const SentGradients sent_;
   const bool losses_follow_;
   std::vector<UnitState> units_;
   Buffer earlier_sum_;              ///< of a slice, on its way back from the host

@@ -33,7 +33,8 @@ GroupOptions group_options(const Config& job, const Environment& environment) {
   return {.rank = environment.rank,
           .size = environment.world_size,
           .timeout = std::chrono::milliseconds(job.distributed.timeout_ms()),
-          .host = has_levels ? std::to_string(environment.host) : ""};
+          .host = has_levels ? std::to_string(environment.host) : "",
+          .rounds_once = job.gradient_sum_dtype() != DType::kF32};
 }
 
 /// This rank's own in numbers, in the network in which the ranks speak. Error(kDevice) if other
@@ -153,6 +154,8 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
   }
   GroupOptions group = group_options(job, environment);
   group.aborted = aborted;
+  const Layout layout = make_layout(job.parallelism, environment.world_size);
+  if (layout.group_size() < layout.world_size()) group.rounds_once = false;  // it sums no gradients
   return connect(channel, job, environment, queue, group);
 }
 

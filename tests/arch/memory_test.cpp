@@ -423,6 +423,36 @@ TEST_CASE("the memory table follows training without fp32 masters") {
   CHECK(memory_table(config, 1).front().bytes == 4 * total);
 }
 
+TEST_CASE("the memory table has the 16-bit gradients that workers send") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch = {.train_batch_size = 1, .micro_batch_size = 1, .gradient_accumulation_steps = 1};
+  config.training.seq_length = 8;
+  config.communication_data_type = "bf16";
+  const std::int64_t total = parameter_table(config.model, false).total;
+  const auto bytes_of = [&](const std::string& name) {
+    for (const Allocation& a : memory_table(config, 1))
+      if (a.name == name) return a.bytes;
+    return std::int64_t{0};
+  };
+  CHECK(bytes_of("bf16 gradients to send") == 0);  // one worker sends none
+  config.batch.train_batch_size = 2;
+  for (const int stage : {0, 1}) {
+    config.zero.stage = stage;
+    CHECK(bytes_of("bf16 gradients to send") == 2 * total);
+  }
+  config.zero.stage = 2;
+  CHECK(bytes_of("bf16 gradients to send") == bytes_of("gradients of blocks") / 2);
+  const char* const received = "gradients received from other ranks";
+  CHECK(bytes_of(received) == 0);
+  config.hardware.device = "cuda";
+  CHECK(bytes_of(received) == 64 << 20);
+  config.distributed.backend = "gloo";  // the hosts add
+  CHECK(bytes_of(received) == 0);
+  config.communication_data_type = "fp32";
+  CHECK(bytes_of("bf16 gradients to send") == 0);
+}
+
 TEST_CASE("what a GPU offloads leaves its table, but for the weights and a step's gradients") {
   Config config;
   config.model = gpt2_124m();

@@ -64,6 +64,13 @@ TEST_CASE("both directions between two stages are groups of their own") {
   CHECK(names(layout, 1) == "data 1, forward 0-1, backward 1-0, ");
 }
 
+TEST_CASE("of the groups, only that which sums gradients rounds 16-bit sums once over NCCL") {
+  for (const bool wanted : {false, true})
+    for (const GroupOfRanks& group : groups_of({.data_size = 2, .tensor_size = 2}, 0, false))
+      CHECK(group.options({.rounds_once = wanted}).rounds_once ==
+            (wanted && group.place == &Groups::data));
+}
+
 TEST_CASE("a link between stages names the other one") {
   for (const GroupOfRanks& group : groups_of({.pipeline_size = 3, .tensor_size = 2}, 2, false)) {
     std::optional<int> stage;

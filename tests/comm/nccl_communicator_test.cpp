@@ -69,19 +69,24 @@ bool emulated(const CudaModule& module) {
   return std::strstr(module.tables().build, "emulation") != nullptr;
 }
 
-/// Runs `body` as each of two ranks over the module's own NCCL: the emulation's (tests/emulation),
-/// or the real one on a machine with two devices. Returns their error messages.
-std::vector<std::string> run_on_devices(
-    const CudaModule& module, const std::function<void(Communicator&, CudaQueue&)>& body) {
+/// Runs `body` as each of two or more ranks over the module's own NCCL: the emulation's
+/// (tests/emulation), or the real one on a machine with so many devices. Returns their error
+/// messages.
+std::vector<std::string> run_on_devices(const CudaModule& module,
+                                        const std::function<void(Communicator&, CudaQueue&)>& body,
+                                        int ranks = 2, bool rounds_once = false) {
   MemoryChannel channel;
-  std::vector<std::string> errors(2);
+  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank)
+  for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       try {
         CudaQueue compute(Device::cuda(emulated(module) ? 0 : rank), module);
-        const auto comm = connect_nccl(
-            channel, compute, {.rank = rank, .size = 2, .timeout = std::chrono::seconds(60)});
+        const auto comm = connect_nccl(channel, compute,
+                                       {.rank = rank,
+                                        .size = ranks,
+                                        .timeout = std::chrono::seconds(60),
+                                        .rounds_once = rounds_once});
         body(*comm, compute);
       } catch (const Error& e) {
         errors[static_cast<std::size_t>(rank)] = e.render();
@@ -321,6 +326,59 @@ TEST_CASE("CUDA: reduce-scatters and all-gathers over NCCL of parts of all kinds
     });
     CHECK(errors == std::vector<std::string>(2));
   }
+}
+
+TEST_CASE("CUDA: 16-bit sums over NCCL that are rounded once have the bits of the CPU's") {
+  const CudaModule* const module = module_for_two();
+  if (module == nullptr) return;
+  const int ranks = emulated(*module) || module->probe().device_count > 2 ? 3 : 2;
+  constexpr std::int64_t kCount = 10'007;
+  std::vector<std::vector<OwnedRange>> all_parts = layouts(kCount, ranks);
+  all_parts.push_back({});  // stands for an all-reduce
+  for (const DType type : {DType::kBF16, DType::kF16})
+    for (const std::vector<OwnedRange>& parts : all_parts) {
+      const auto reduce = [&](Communicator& comm, const Tensor& values) {
+        parts.empty() ? comm.all_reduce_sum(values) : comm.reduce_scatter_sum(values, parts);
+      };
+      const auto values_of = [&](int rank) {
+        std::vector<std::byte> bytes(kCount * 2);
+        const std::vector<float> values = awkward(rank, kCount);
+        visit_element(type, [&]<class T>(T) {
+          for (std::size_t i = 0; i < values.size(); ++i)
+            reinterpret_cast<T*>(bytes.data())[i] = values[i] * 1e-3f;
+        });
+        return bytes;
+      };
+      std::vector<std::vector<std::byte>> expected(static_cast<std::size_t>(ranks));
+      const auto on_cpu = run_ranks(over_shared_memory, ranks, [&](Communicator& comm) {
+        std::vector<std::byte> host = values_of(comm.rank());
+        reduce(comm, Tensor(host.data(), {kCount}, type));
+        expected[static_cast<std::size_t>(comm.rank())] = std::move(host);
+      });
+      CHECK(on_cpu == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+      const auto errors = run_on_devices(
+          *module,
+          [&](Communicator& comm, CudaQueue& compute) {
+            const Buffer memory("collective", kCount * 2, compute.device());
+            const Tensor values(memory.data(), {kCount}, type, compute.device());
+            std::vector<std::byte> host = values_of(comm.rank());
+            compute.copy(values.raw(), host.data(), values.bytes());
+            reduce(comm, values);
+            compute.copy(host.data(), values.raw(), values.bytes());
+            compute.synchronize();
+            const auto& right = expected[static_cast<std::size_t>(comm.rank())];
+            const auto check = [&](const Range& range) {
+              if (std::memcmp(host.data() + range.begin * 2, right.data() + range.begin * 2,
+                              static_cast<std::size_t>(range.size()) * 2) != 0)
+                throw Error(ErrorKind::kInternal, "wrong result");
+            };
+            if (parts.empty()) check({0, kCount});
+            for (const auto& [range, rank] : parts)
+              if (rank == comm.rank()) check(range);
+          },
+          ranks, true);
+      CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+    }
 }
 
 TEST_CASE("CUDA: the emulation's NCCL notices calls that differ, and spoils what is undefined") {

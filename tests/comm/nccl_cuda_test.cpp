@@ -9,6 +9,7 @@
 #include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_stream_state.h"
 
+#include "add_received.h"
 #include "cuda_comm_table.h"
 
 // The module's NCCL table over an NCCL and a CUDA runtime that only record their calls.
@@ -35,6 +36,8 @@ struct Asked {
 } g_asked;
 
 float g_memory[16];  ///< of collectives by parts
+std::uint16_t g_received[32];
+hgt::ReceivedParts g_added;  ///< by add_received
 
 const auto kComm = reinterpret_cast<ncclComm_t>(0x10), kPart = reinterpret_cast<ncclComm_t>(0x30);
 const auto kStream = reinterpret_cast<cudaStream_t>(0x20);
@@ -128,6 +131,18 @@ ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDat
   note_grouped(in, g_memory, 1, count, root);
   return g_asked.root = root, collective(count, type, stream);
 }
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t, cudaStream_t stream) {
+  g_asked.grouped += "send ";
+  note_grouped(from, g_memory, 2, count, peer);
+  return collective(count, type, stream);
+}
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t,
+                      cudaStream_t stream) {
+  g_asked.grouped += "receive ";
+  note_grouped(to, g_received, 2, count, peer);
+  return collective(count, type, stream);
+}
 ncclResult_t ncclCommFinalize(ncclComm_t) {
   return g_asked.ended += "finalize ", g_asked.answer;
 }
@@ -138,6 +153,12 @@ ncclResult_t ncclCommAbort(ncclComm_t) {
   return g_asked.ended += "abort ", g_asked.answer;
 }
 }
+
+namespace hgt {
+void add_received(const ReceivedParts& of, std::span<const OwnedRange>, CudaStreamState&) {
+  g_added = of;
+}
+}  // namespace hgt
 
 namespace {
 
@@ -247,6 +268,28 @@ TEST_CASE_METHOD(Connecting, "NCCL module: other parts are a group of calls, one
   g_asked.answer = ncclInvalidUsage;
   CHECK(table.reduce_scatter(comm, g_memory, DType::kF32, uneven.data(), 4, &stream));
   CHECK(g_asked.grouped == "4 at 0 of rank 0, ");  // no more calls after the failure
+  CHECK_FALSE(g_asked.groups);
+  g_asked.answer = ncclSuccess;
+  CHECK_FALSE(table.abort(comm));
+}
+
+TEST_CASE_METHOD(Connecting, "NCCL module: parts to add are exchanged as one group of calls") {
+  const std::vector<OwnedRange> parts{{{0, 4}, 0}, {{4, 9}, 1}, {{9, 12}, 2}, {{12, 14}, 1}};
+  CHECK_FALSE(
+      table.exchange_parts(comm, g_memory, DType::kBF16, parts.data(), 4, g_received, &stream));
+  CHECK(g_asked.grouped ==
+        "send 4 at 0 of rank 0, receive 5 at 0 of rank 0, receive 5 at 7 of rank 2, "
+        "send 3 at 9 of rank 2, receive 2 at 5 of rank 0, receive 2 at 12 of rank 2, ");
+  CHECK((g_asked.type == ncclBfloat16 && g_asked.stream == kStream && !g_asked.groups));
+  CHECK_FALSE(
+      table.add_received_parts(comm, g_memory, DType::kF16, parts.data(), 4, g_received, &stream));
+  CHECK((g_added.values == g_memory && g_added.received == g_received));
+  CHECK((g_added.type == DType::kF16 && g_added.rank == 1 && g_added.ranks == 3));
+  g_asked.grouped.clear();
+  g_asked.answer = ncclInvalidUsage;
+  CHECK(
+      table.exchange_parts(comm, g_memory, DType::kBF16, parts.data() + 1, 3, g_received, &stream));
+  CHECK(g_asked.grouped == "receive 5 at 0 of rank 0, ");  // no more calls after the failure
   CHECK_FALSE(g_asked.groups);
   g_asked.answer = ncclSuccess;
   CHECK_FALSE(table.abort(comm));

@@ -18,6 +18,22 @@ TEST_CASE("gradient_allreduce_op must be mean") {
   CHECK(contains(errors(R"({"gradient_allreduce_op": "max"})"), "is not known"));
 }
 
+TEST_CASE("gradients are sent in fp32, bf16 or, with a loss scale, fp16") {
+  const auto type = [](const char* text) { return loaded(text).config.gradient_sum_dtype(); };
+  CHECK(type("{}") == DType::kF32);
+  CHECK(type(R"({"communication_data_type": "fp32"})") == DType::kF32);
+  CHECK(type(R"({"communication_data_type": "bf16"})") == DType::kBF16);
+  CHECK(type(R"({"communication_data_type": "fp16", "fp16": {"enabled": true}})") == DType::kF16);
+  CHECK(errors(R"({"communication_data_type": "fp16", "fp16": {"enabled": true}})") == "");
+  CHECK(errors(R"({"communication_data_type": "fp16", "fp16": {"enabled": "auto"}})") == "");
+  for (const char* bf16 : {"false", "true"})
+    CHECK(
+        contains(errors(std::string(R"({"communication_data_type": "fp16", "bf16": {"enabled": )") +
+                        bf16 + "}}"),
+                 "communication_data_type = fp16 needs fp16.enabled"));
+  CHECK(contains(errors(R"({"communication_data_type": "fp8"})"), "is not known"));
+}
+
 TEST_CASE("the type in which sequence-parallel workers sum has no effect if there are none") {
   CHECK(problem_text(loaded(R"({"seq_parallel_communication_data_type": "bf16"})"),
                      Severity::kNotBuilt) == "");

@@ -19,7 +19,7 @@ TEST_CASE("a written config keeps keys that are not built, and still lacks what 
   for (
       const char* text :
       {R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})",
-       R"({"zero_optimization": {"cpu_offload": true}, "communication_data_type": "fp16"})",
+       R"({"zero_optimization": {"cpu_offload": true}, "gradient_allreduce_op": "sum"})",
        R"({"optimizer": {"type": "Muon", "params": {"muon_lr": 0.1}}, "train_batch_size": 4})",
        R"({"scheduler": {"type": "LinearLR", "params": {"total_iters": 3}}})",
        R"({"sequence_parallel_size": 2, "compression_training": {"layer_reduction": {"enabled": true}}})",

@@ -13,6 +13,7 @@ import unittest
 
 import job
 
+SENT = ['--communication_data_type', 'bf16']
 EMULATED = 'FAKE_GPUS' in os.environ
 
 CONFIG = {
@@ -167,7 +168,8 @@ class CudaTest(unittest.TestCase):
                           '--zero_optimization.reduce_bucket_size', 1, *args, **options)
 
     def test_every_stage_of_zero_equals_stage_0(self):
-        for name, flags in (('fp32', []), ('lamb', ['--optimizer.type', 'Lamb', '--training.eval_interval', 0]),
+        for name, flags in (('fp32', []), ('sent', SENT), ('offloaded', [*SENT, '--zero_optimization.offload_optimizer.device', 'cpu']),
+                            ('lamb', ['--optimizer.type', 'Lamb', '--training.eval_interval', 0]),
                             ('bf16', ['--bf16.enabled', 'true', '--training.ema_decay', 0.9, '--hardware.cuda_graphs', 'false'])):
             whole = self.train_sharded(0, f'{name}0', *flags)
             for stage in 1, 2, 3:

@@ -226,6 +226,7 @@ ROWS = {
     'parallelism.pipeline_schedule': (PIPELINE, 'gpipe', 'stages_of_two'),
     'parallelism.pipeline_layer_split': (PIPELINE, [1, 1], 'stages_of_two'),
     'parallelism.virtual_pipeline_stages': (INTERLEAVED, 3, 'stages_of_two'),
+    'communication_data_type': (JOB, 'bf16', 'memory_of_two'),
     'distributed.backend': (JOB, 'gloo', 'meeting'),
     'distributed.interface': (JOB, 'no-such-0', 'refusal'),
     'distributed.timeout_minutes': (JOB, 0.02, 'ends_a_frozen_run'),

@@ -30,6 +30,7 @@
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_stream_state.h"
 
+#include "../../src/comm/add_received.h"
 #include "../../src/comm/cuda_comm_table.h"
 #include "order.h"
 #include "sockets.h"
@@ -446,6 +447,61 @@ CudaResult all_gather_parts(CudaCommState* comm, void* memory, const OwnedRange*
   });
 }
 
+CudaResult exchange_parts(CudaCommState* comm, const void* values, DType type,
+                          const OwnedRange* parts, std::size_t num_parts, void* received,
+                          CudaStreamState* stream) {
+  return guarded([&] {
+    const Parts all(parts, parts + num_parts);
+    const std::size_t size = size_of(type);
+    std::int64_t end = 0;
+    for (const OwnedRange& part : all) end = std::max(end, part.elements.end);
+    const std::size_t bytes = static_cast<std::size_t>(end) * size;
+    const auto own = static_cast<std::size_t>(own_elements(all, comm->rank)) * size;
+    const Call call{.name = "exchange of parts",
+                    .bytes = bytes,
+                    .detail = hash_of(all) + static_cast<std::uint64_t>(type)};
+    comm->queue(
+        call,
+        operation_of(stream, {{values, bytes, false},
+                              {received, own * (static_cast<std::size_t>(comm->size) - 1), true}}),
+        [=] {
+          const auto ranks = static_cast<std::size_t>(comm->size);
+          std::vector<std::byte> of_all(ranks * bytes);
+          const auto put = [&](int rank, const void* from) {
+            std::memcpy(of_all.data() + static_cast<std::size_t>(rank) * bytes, from, bytes);
+          };
+          put(comm->rank, values);
+          comm->through_rank_0(values, bytes, of_all.data(), of_all.size(), put);
+          std::byte* to = static_cast<std::byte*>(received);
+          for (std::size_t rank = 0; rank < ranks; ++rank)
+            for (const auto& [elements, owner] : all)
+              if (owner == comm->rank && static_cast<int>(rank) != owner)
+                to = std::copy_n(
+                    of_all.data() + rank * bytes + static_cast<std::size_t>(elements.begin) * size,
+                    static_cast<std::size_t>(elements.size()) * size, to);
+        });
+  });
+}
+
+CudaResult add_received_parts(CudaCommState* comm, void* values, DType type,
+                              const OwnedRange* parts, std::size_t num_parts, const void* received,
+                              CudaStreamState* stream) {
+  return guarded([&] {
+    const std::span all(parts, num_parts);
+    const std::size_t size = size_of(type);
+    const auto of_peers =
+        static_cast<std::size_t>(own_elements(all, comm->rank) * (comm->size - 1)) * size;
+    std::vector<Access> accesses{{received, of_peers, false}};
+    for (const auto& [elements, rank] : all)
+      if (rank == comm->rank)
+        accesses.push_back(
+            {static_cast<std::byte*>(values) + static_cast<std::size_t>(elements.begin) * size,
+             static_cast<std::size_t>(elements.size()) * size, true});
+    emulation::note(stream->use(), accesses);
+    add_received({values, received, type, comm->rank, comm->size}, all, *stream);
+  });
+}
+
 CudaResult start_leave(CudaCommState* comm) {
   return guarded([&] { comm->start_leave(); });
 }
@@ -473,6 +529,8 @@ const CudaCommTable* cuda_comm_table() {
       .broadcast = broadcast,
       .reduce_scatter = reduce_scatter,
       .all_gather_parts = all_gather_parts,
+      .exchange_parts = exchange_parts,
+      .add_received_parts = add_received_parts,
       .start_leave = start_leave,
       .destroy = destroy,
       .abort = abort,

@@ -1,10 +1,13 @@
 // Every stage of ZeRO on several ranks, with real models.
 #include "unit_exchange.h"
 
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include "hgtrain/base/half.h"
 
 #include "trained_ranks.h"
 
@@ -82,6 +85,50 @@ TEST_CASE("every stage gives the losses and norms of one rank, also with accumul
       check_near(several, one);
       CHECK(train(config, ranks, 20) == several);
     }
+}
+
+TEST_CASE("gradients sent in 16 bits are rounded, at every stage alike", "[zero]") {
+  for (const char* type : {"bf16", "fp16"})
+    for (const int ranks : {2, 3}) {
+      Config config = zero_config(0);
+      config.batch.micro_batch_size = 6 / ranks;
+      const Result exact = train(config, ranks);
+      config.communication_data_type = type;
+      if (config.communication_data_type == "fp16") config.precision.fp16 = true;
+      const Result expected = train(config, ranks);
+      CHECK(expected.gradients != exact.gradients);
+      CHECK(expected.losses.back() == Approx(exact.losses.back()).epsilon(0.01));
+      CHECK(expected.norms.front() == Approx(exact.norms.front()).epsilon(0.01));
+      for (const auto& [name, bytes] : expected.gradients)
+        for (std::size_t at = 0; at < bytes.size(); at += 4) {
+          float value = 0;
+          std::memcpy(&value, bytes.data() + at, sizeof value);
+          const float rounded = config.precision.fp16 ? float{Half(value)} : float{BFloat16(value)};
+          if (value != rounded) FAIL(name << " has " << value << ", which is not of the type");
+        }
+      for (const int stage : {1, 2, 3}) {
+        CAPTURE(type, ranks, stage);
+        config.zero.stage = stage;
+        CHECK(train(config, ranks) == expected);
+      }
+    }
+}
+
+TEST_CASE("gradients sent in bf16 of several micro-batches are near those in fp32", "[zero]") {
+  Config config = zero_config(0);
+  config.communication_data_type = "bf16";
+  const Result alone = train(config, 1);  // sends none
+  config.communication_data_type = "fp32";
+  CHECK(train(config, 1) == alone);
+  config.communication_data_type = "bf16";
+  for (const int stage : {0, 1, 2, 3}) {
+    CAPTURE(stage);
+    config.zero.stage = stage;
+    const Result sent = train(config, 4);
+    CHECK(train(config, 4) == sent);
+    CHECK(sent.losses.back() == Approx(alone.losses.back()).epsilon(0.01));
+    CHECK(sent.norms.back() == Approx(alone.norms.back()).epsilon(0.01));
+  }
 }
 
 TEST_CASE("every stage works with each optimizer, type and average", "[zero]") {

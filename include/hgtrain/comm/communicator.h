@@ -28,7 +28,8 @@ inline std::span<std::byte> bytes_of(const Tensor& tensor) {
 /// Sums are bit-identical on all ranks, and from run to run for the same group size. On the CPU
 /// each element is summed in rank order, rank 0's value first: all_reduce_sum, and
 /// reduce_scatter_sum with any parts, give the same bits. NCCL chooses an order of its own. Sums of
-/// 16-bit values are computed in fp32 and rounded once on the CPU; NCCL rounds after each addition.
+/// 16-bit values are computed in fp32 and rounded once on the CPU; NCCL rounds after each addition,
+/// unless its group's options say otherwise.
 /// Every wait is bounded. Error(kPeer) names the collective and its number if it times out, if a
 /// peer is lost, or if ranks disagree about it (each collective carries its number, its count and
 /// a hash of its parts). A communicator that threw must not be used again.

@@ -35,6 +35,11 @@ struct GroupOptions {
   /// broadcast a send or a receive.
   std::optional<int> peer_stage = {};
 
+  /// Over NCCL, 16-bit values of device memory are exchanged, added in fp32 and rounded once, as on
+  /// the CPU, and not rounded after each addition. It takes kReceivedBytes
+  /// (parallel/shared_pieces.h) of the device.
+  bool rounds_once = false;
+
   int job_rank(int of_group) const {
     return members.empty() ? of_group : members[static_cast<std::size_t>(of_group)];
   }

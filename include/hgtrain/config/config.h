@@ -76,7 +76,8 @@ struct Config {
   PrecisionConfig precision;
   ZeroConfig zero;
   double gradient_clipping = 1.0;
-  std::int64_t steps_per_print = 1;  ///< steps between console lines; 0: none
+  std::string communication_data_type = "fp32";  ///< or bf16, fp16; see gradient_sum_dtype
+  std::int64_t steps_per_print = 1;              ///< steps between console lines; 0: none
   ModelConfig model;
   TokenizerConfig tokenizer;
   DataConfig data;
@@ -87,6 +88,11 @@ struct Config {
   CheckpointConfig checkpoint;
   RecomputeConfig recompute;
 
+  /// In which workers of data and context parallelism send each other gradients.
+  DType gradient_sum_dtype() const {
+    if (communication_data_type == "bf16") return DType::kBF16;
+    return communication_data_type == "fp16" ? DType::kF16 : DType::kF32;
+  }
   bool deterministic_attention() const {
     return hardware.cudnn_deterministic || training.deterministic;
   }

@@ -9,4 +9,8 @@ namespace hgt {
 inline constexpr std::int64_t kSharedPieceBytes = 256 << 10;
 inline constexpr std::int64_t kSharedTurns = 3;
 
+/// A rank on a GPU that sums 16-bit values in fp32 has this much memory there for what it receives
+/// of them from the others.
+inline constexpr std::int64_t kReceivedBytes = std::int64_t{64} << 20;
+
 }  // namespace hgt

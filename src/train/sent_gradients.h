@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "hgtrain/base/dtype.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/stream.h"
+#include "hgtrain/parallel/rank_plan.h"
+#include "hgtrain/tensor/tensor.h"
+#include "hgtrain/train/unit_slots.h"
+
+namespace hgt {
+
+/// What a rank gives to the sums of its units' gradients: the gradients themselves, or a copy that
+/// is rounded to bf16 or fp16. Units that share a slot of gradients share one of copies, too.
+class SentGradients {
+ public:
+  /// `dtype`: fp32 for the gradients themselves. The slots must outlive this object.
+  SentGradients(const RankPlan& plan, const UnitSlots& slots, DType dtype, Device device);
+
+  bool are_copies() const { return !copies_.empty(); }
+  /// Queues: the unit's gradients are rounded. Returns what to sum.
+  Tensor round(int unit, Stream stream) const;
+  /// Queues: elements of the sum, counted from the unit's begin, become those of the unit's
+  /// gradients.
+  void take_back(int unit, Range elements, Stream stream) const;
+
+ private:
+  const UnitSlots& slots_;
+  std::vector<Buffer> memory_;
+  std::vector<Tensor> copies_;  ///< by unit
+};
+
+}  // namespace hgt
