@@ -115,9 +115,9 @@ void Optimizer::step_on_cpu(const Update& update, std::span<const FlatPiece> pie
       p.write_back(u.rounding_key, Rounded::kParameter);
       s1.write_back(u.rounding_key, Rounded::kState1);
       s2.write_back(u.rounding_key, Rounded::kState2);
+      round_values(parameters.at(part), weights.at(part));
       part.begin = part.end;
     }
-    round_values(parameters.at(piece), weights.at(piece));
   });
 }
 

@@ -39,12 +39,14 @@ void pack_transposed(const T* x, std::int64_t ld, std::int64_t columns, std::int
   float square[kVectorFloats * kVectorFloats] = {};
   for (std::int64_t k = 0; k < depth; k += kVectorFloats) {
     const std::int64_t width = std::min(kVectorFloats, depth - k);
-    for (std::int64_t c = 0; c < columns; ++c)
-      widen(x + c * ld + k, width, square + c * kVectorFloats);
     if (width == kVectorFloats) {
+      for (std::int64_t c = 0; c < columns; ++c)
+        widen(x + c * ld + k, kVectorFloats, square + c * kVectorFloats);
       transpose_square({square, kVectorFloats}, {to.data + k * to.ld, to.ld});
       continue;
     }
+    for (std::int64_t c = 0; c < columns; ++c)
+      widen(x + c * ld + k, width, square + c * kVectorFloats);
     for (std::int64_t r = 0; r < width; ++r)
       for (std::int64_t c = 0; c < kVectorFloats; ++c)
         to.data[(k + r) * to.ld + c] = square[c * kVectorFloats + r];
@@ -60,8 +62,13 @@ void pack_right(const Product<T>& p, std::int64_t first, std::int64_t depth, std
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t j = 0; j < columns; j += kColumns) {
         const std::int64_t width = std::min(kColumns, columns - j);
+        const T* const from = p.b + (first + k) * p.ldb + column + j;
         float* const row = out + j * depth + k * kColumns;
-        widen(p.b + (first + k) * p.ldb + column + j, width, row);
+        if (width == kColumns) {
+          widen(from, kColumns, row);
+          continue;
+        }
+        widen(from, width, row);
         std::fill(row + width, row + kColumns, 0.0f);
       }
     return;
