@@ -43,7 +43,7 @@ std::string micro_batch(std::int64_t samples) {
   return fmt::format("train_micro_batch_size_per_gpu = {}", samples);
 }
 
-/// The savings that a config does not have yet, those first that cost the least time.
+/// The savings that a config does not have yet, the cheapest in time first.
 class Savings {
  public:
   Savings(const Config& config, DType narrow) : config_(config), narrow_(narrow) {
@@ -69,7 +69,7 @@ class Savings {
     }
     add_narrow_state();
     if (on_gpu_ && config.zero.offload_optimizer == "none")
-      for (std::int64_t stage = config_.zero.stage; stage <= most_zero(); ++stage)
+      for (std::int64_t stage = config_.zero.stage; stage <= max_zero_stage(); ++stage)
         add_offload(stage);
   }
 
@@ -83,7 +83,9 @@ class Savings {
     return config_.recompute.num_layers > 0 &&
            config_.recompute.num_layers < config_.model.num_hidden_layers;
   }
-  std::int64_t most_zero() const { return config_.parallelism.pipeline_parallel_size > 1 ? 1 : 3; }
+  std::int64_t max_zero_stage() const {
+    return config_.parallelism.pipeline_parallel_size > 1 ? 1 : 3;
+  }
 
   void add_micro_batches() {
     const std::int64_t now = config_.batch.micro_batch_size,
@@ -200,21 +202,21 @@ bool fits_with(const Config& config, const Change& change, const Fits& fits) {
 
 /// The cheapest changes that suffice: of one saving each or, if none does alone, of two.
 std::vector<std::string> sufficient(const Config& config, const std::vector<Saving>& savings,
-                                    const Fits& fits, std::size_t most) {
+                                    const Fits& fits, std::size_t max_count) {
   std::vector<std::string> out;
   std::vector<Subject> used;
   for (const Saving& saving : savings) {
-    if (out.size() == most || std::ranges::count(used, saving.subject) > 0) continue;
+    if (out.size() == max_count || std::ranges::count(used, saving.subject) > 0) continue;
     if (!fits_with(config, {&saving}, fits)) continue;
     used.push_back(saving.subject);
     out.push_back(saving.setting);
   }
   if (!out.empty()) return out;
   std::vector<std::pair<Subject, Subject>> used_pairs;
-  for (std::size_t cost = 1; cost < 2 * savings.size() && out.size() < most; ++cost)
+  for (std::size_t cost = 1; cost < 2 * savings.size() && out.size() < max_count; ++cost)
     for (std::size_t i = 0; 2 * i < cost; ++i) {
       const std::size_t j = cost - i;
-      if (j >= savings.size() || out.size() == most) continue;
+      if (j >= savings.size() || out.size() == max_count) continue;
       const std::pair subjects{savings[i].subject, savings[j].subject};
       if (subjects.first == subjects.second || std::ranges::count(used_pairs, subjects) > 0)
         continue;

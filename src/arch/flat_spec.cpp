@@ -1,6 +1,8 @@
 #include "hgtrain/arch/flat_spec.h"
 
-#include "hgtrain/arch/optimizer_state.h"
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
 #include "hgtrain/config/config.h"
 
 namespace hgt {
@@ -28,6 +30,17 @@ FlatSpec flat_spec(const Config& config, int zero_stage, bool on_gpu) {
                    offloads_optimizer || offloads_weights};
   if (sends) out.sent = {"weights", compute, shards_weights, false};
   return out;
+}
+
+std::vector<std::string> optimizer_state(const OptimizerConfig& config) {
+  const std::string& type = config.type;
+  if (type == "AdamW" || type == "Adam" || type == "Lamb") return {"exp_avg", "exp_avg_sq"};
+  if (type == "Lion") return {"exp_avg"};
+  if (type == "Adagrad") return {"sum"};
+  if (type == "SGD" && config.momentum == 0) return {};
+  if (type == "SGD") return {"momentum_buffer"};
+  throw Error(ErrorKind::kConfig, fmt::format("optimizer type '{}' is not built", type),
+              "use AdamW, Adam, Lamb, Lion, Adagrad or SGD");
 }
 
 }  // namespace hgt

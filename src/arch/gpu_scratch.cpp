@@ -24,8 +24,8 @@ std::int64_t reserved_bytes(std::int64_t gpu_bytes) {
 /// The rows of the fewest equal chunks that have about `elements` logits each.
 std::int64_t rows_of_chunks(std::int64_t rows, std::int64_t vocabulary, std::int64_t elements) {
   constexpr std::int64_t kUnit = 128;  // of a kernel's tile
-  const std::int64_t most = std::max(elements / vocabulary, kUnit);
-  const std::int64_t chunks = (rows + most - 1) / most;
+  const std::int64_t max_rows = std::max(elements / vocabulary, kUnit);
+  const std::int64_t chunks = (rows + max_rows - 1) / max_rows;
   return std::min(round_up((rows + chunks - 1) / chunks, kUnit), rows);
 }
 

@@ -91,7 +91,7 @@ int tensor_size(const Config& config) {
 RankPlan plan_of(const Config& config, const ParameterTable& table, int stage) {
   const Layout layout = layout_of(config);
   RankPlan plan = plan_rank(config, table, layout, {.pipeline = stage}, layout.data_size);
-  plan.shape.most_micro_batches =
+  plan.shape.max_micro_batches =
       std::max<std::int64_t>(1, config.batch.gradient_accumulation_steps);
   return plan;
 }
@@ -212,14 +212,14 @@ std::vector<Allocation> offloaded_memory(const Config& config, int stage) {
 
 std::int64_t save_bytes(const Config& config) {
   const ParameterTable table = rank_table(config);
-  std::int64_t most = 0;
+  std::int64_t largest = 0;
   for (int stage = 0; stage < config.parallelism.pipeline_parallel_size; ++stage) {
     const RankPlan plan = plan_of(config, table, stage);
     const FlatSpec spec = flat_spec_of(config, plan);
     if (spec.gradients.offloaded && !config.checkpoint.async_save) return 0;
-    most = std::max(most, checkpoint_bytes(spec, largest_shard(plan)));
+    largest = std::max(largest, checkpoint_bytes(spec, largest_shard(plan)));
   }
-  return most;
+  return largest;
 }
 
 std::vector<Allocation> memory_table(const Config& config, int threads) {

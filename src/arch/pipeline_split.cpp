@@ -25,7 +25,9 @@ using Layers = std::vector<std::int64_t>;
 /// The layers of each stage with the smallest maximum of `flops` (by block) over the stages. Of
 /// equal splits, the one whose early stages have fewer layers: they hold more micro-batches.
 Layers contiguous(const std::vector<double>& flops, std::int64_t layers, std::int64_t stages) {
-  const auto fewest = [&](std::int64_t stage) { return stage == 0 || stage + 1 == stages ? 0 : 1; };
+  const auto min_layers = [&](std::int64_t stage) {
+    return stage == 0 || stage + 1 == stages ? 0 : 1;
+  };
   const auto index = [](std::int64_t i) { return static_cast<std::size_t>(i); };
   std::vector<double> before_block(1, 0.0);
   for (const double block : flops) before_block.push_back(before_block.back() + block);
@@ -41,12 +43,12 @@ Layers contiguous(const std::vector<double>& flops, std::int64_t layers, std::in
   best[0][0] = 0;
   for (std::int64_t stage = 0; stage < stages; ++stage)
     for (std::int64_t before = 0; before <= layers; ++before)
-      for (std::int64_t own = fewest(stage); before + own <= layers; ++own) {
-        const double most =
+      for (std::int64_t own = min_layers(stage); before + own <= layers; ++own) {
+        const double largest =
             std::max(best[index(stage)][index(before)], cost(stage, {before, before + own}));
         double& known = best[index(stage) + 1][index(before + own)];
-        if (most >= known) continue;
-        known = most;
+        if (largest >= known) continue;
+        known = largest;
         taken[index(stage) + 1][index(before + own)] = own;
       }
   Layers out(index(stages));
@@ -110,7 +112,7 @@ std::vector<double> costs_of(const Layers& split, std::size_t stages,
 
 /// Layers with different windows cost more or less: moves one at a time, as long as that helps.
 Layers improved(Layers split, std::size_t stages, const std::vector<double>& flops) {
-  std::vector<double> least = costs_of(split, stages, flops);
+  std::vector<double> best = costs_of(split, stages, flops);
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t from = 0; from < split.size(); ++from)
@@ -119,9 +121,9 @@ Layers improved(Layers split, std::size_t stages, const std::vector<double>& flo
         if (from == to || split[from] == (is_end ? 0 : 1)) continue;
         --split[from], ++split[to];
         std::vector<double> costs = costs_of(split, stages, flops);
-        moved |= costs < least;
-        if (costs < least)
-          least = std::move(costs);
+        moved |= costs < best;
+        if (costs < best)
+          best = std::move(costs);
         else
           ++split[from], --split[to];
       }

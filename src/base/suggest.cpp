@@ -19,17 +19,18 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= limit) return limit;
   std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
-  std::size_t least_above = 0;
+  std::size_t smallest_above = 0;
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t least = row[0] = i;
+    std::size_t smallest = row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         row[j] = std::min(row[j], before[j - 2] + 1);
-      least = std::min(least, row[j]);
+      smallest = std::min(smallest, row[j]);
     }
-    if (std::min(least, least_above) >= limit) return limit;  // a cell follows from these two rows
-    least_above = least;
+    if (std::min(smallest, smallest_above) >= limit)
+      return limit;  // a cell follows from these two rows
+    smallest_above = smallest;
     before.swap(above);
     above.swap(row);
   }

@@ -118,11 +118,11 @@ void forget_spans() {
   process.lost = 0;
 }
 
-void Span::open(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number,
+void Span::open(Recording level, const char* name, SpanRecord::Kind kind, std::int64_t number,
                 int micro, Work work) {
   observed_ = observe_begin != nullptr;
   if (observed_) observe_begin(name);
-  if (recording.load(std::memory_order_relaxed) < least) return;
+  if (recording.load(std::memory_order_relaxed) < level) return;
   ThreadLog& log = lease.get();
   const std::size_t at = log.count.load(std::memory_order_relaxed);
   if (at == kSpansPerThread) {

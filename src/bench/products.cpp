@@ -46,9 +46,9 @@ Tensor matrix(const Buffer& buffer, std::int64_t rows, std::int64_t columns, boo
 /// The largest size of an operand among some products.
 Buffer operand(const char* name, const std::vector<Product>& products,
                std::int64_t (*numel)(const Product&), DType dtype, const Stream& stream) {
-  std::int64_t most = 0;
-  for (const Product& product : products) most = std::max(most, numel(product));
-  return drawn_numbers(name, most, dtype, stream);
+  std::int64_t largest = 0;
+  for (const Product& product : products) largest = std::max(largest, numel(product));
+  return drawn_numbers(name, largest, dtype, stream);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "checkpoint_files.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "hgtrain/config/hf_config.h"
 #include "hgtrain/config/hf_folder.h"
 #include "hgtrain/config/model_config.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 #include "training_state.h"
 
@@ -213,6 +215,20 @@ void write_manifest(const std::string& folder, Manifest manifest, const TensorFi
     manifest.files[planned.name].tensors[tensor].push_back(written.block);
   }
   write_new_file(folder + "/" + kManifestName, manifest_text(manifest));
+}
+
+void throw_offering_before(const Error& error, const std::string& folder) {
+  if (!error.hint().empty()) throw error;  // it already says what to do
+  std::string hint = "there is no checkpoint before it in this run";
+  const std::int64_t step = step_of(std::filesystem::path(folder).filename().string());
+  for (const std::string& other : list_checkpoints(parent_folder(parent_folder(folder)))) {
+    if (step_of(std::filesystem::path(other).filename().string()) >= step) continue;
+    hint = "use the checkpoint before it: " + other;
+    break;
+  }
+  Error offering(error.kind(), error.message(), hint);
+  for (const std::string& where : error.context()) offering.in(where);
+  throw offering;
 }
 
 }  // namespace hgt

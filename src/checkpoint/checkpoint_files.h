@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 
 #include "tensor_folder.h"
@@ -57,5 +58,9 @@ std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFil
 /// is fsynced except the folder's own names.
 void write_manifest(const std::string& folder, Manifest manifest, const TensorFiles& files,
                     std::vector<PlacedBlock> blocks);
+
+/// Throws `error`, which says how the checkpoint in `folder` is damaged, with the one before it in
+/// the hint.
+[[noreturn]] void throw_offering_before(const Error& error, const std::string& folder);
 
 }  // namespace hgt

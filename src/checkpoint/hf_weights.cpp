@@ -6,7 +6,7 @@
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/device/buffer.h"
 
-#include "folders.h"
+#include "checkpoint_files.h"
 #include "tensor_folder.h"
 
 namespace hgt {

@@ -12,7 +12,7 @@
 #include "hgtrain/config/model_config.h"
 #include "hgtrain/config/run_checkpoints.h"
 
-#include "folders.h"
+#include "checkpoint_files.h"
 #include "tensor_folder.h"
 #include "training_state.h"
 
@@ -85,20 +85,6 @@ bool has_average(const Manifest& manifest) {
 }
 
 }  // namespace
-
-void throw_offering_before(const Error& error, const std::string& folder) {
-  if (!error.hint().empty()) throw error;  // it knows better
-  std::string hint = "there is no checkpoint before it in this run";
-  const std::int64_t step = step_of(fs::path(folder).filename().string());
-  for (const std::string& other : list_checkpoints(parent_folder(parent_folder(folder)))) {
-    if (step_of(fs::path(other).filename().string()) >= step) continue;
-    hint = "use the checkpoint before it: " + other;
-    break;
-  }
-  Error offering(error.kind(), error.message(), hint);
-  for (const std::string& where : error.context()) offering.in(where);
-  throw offering;
-}
 
 /// A checkpoint that can be read.
 struct CheckpointReader::Contents {

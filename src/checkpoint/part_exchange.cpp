@@ -27,10 +27,10 @@ std::vector<Range> elements_of(Range local, std::span<const Placement> of_ranks)
 
 }  // namespace
 
-std::vector<Range> blocks_of(Range elements, std::int64_t most) {
+std::vector<Range> blocks_of(Range elements, std::int64_t block_elements) {
   std::vector<Range> out;
   for (std::int64_t at = elements.begin; at < elements.end; at = out.back().end)
-    out.push_back({at, std::min((at / most + 1) * most, elements.end)});
+    out.push_back({at, std::min((at / block_elements + 1) * block_elements, elements.end)});
   return out;
 }
 
@@ -39,9 +39,9 @@ void PartExchange::assemble(const TensorPart& part, std::span<const Placement> o
   if (group_ == nullptr || group_->size() != std::ssize(of_ranks))
     throw Error(ErrorKind::kInternal, "a tensor rank saves without its group");
   const DType dtype = part.values.dtype();
-  const std::int64_t most = kBytes / static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t block_elements = kBytes / static_cast<std::int64_t>(size_of(dtype));
   for (const Range& elements : elements_of(part.elements, of_ranks))
-    for (const Range& block : blocks_of(elements, most)) {
+    for (const Range& block : blocks_of(elements, block_elements)) {
       gather(part, of_ranks, block);
       if (turn_++ % group_->size() != group_->rank()) continue;
       unpack(part, of_ranks, block);

@@ -12,8 +12,8 @@
 
 namespace hgt {
 
-/// `elements`, cut at multiples of `most` elements of the tensor.
-std::vector<Range> blocks_of(Range elements, std::int64_t most);
+/// `elements`, cut at multiples of `block_elements` of the tensor.
+std::vector<Range> blocks_of(Range elements, std::int64_t block_elements);
 
 /// Puts tensors together of which each rank of a tensor-parallel group has a part with short runs.
 class PartExchange {

@@ -41,4 +41,8 @@ std::vector<std::string> flag_names(Command& command);
 /// that. Wrong usage is an Error(kConfig) with the nearest right spelling.
 int run_command_line(std::vector<std::string> args, const Commands& commands);
 
+/// configs/NAME.json, which is part of the program (embed_pages.py); "" if there is no such preset.
+std::string_view preset(std::string_view name);
+std::vector<std::string> preset_names();
+
 }  // namespace hgt

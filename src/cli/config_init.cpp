@@ -8,9 +8,9 @@
 #include "hgtrain/base/suggest.h"
 #include "hgtrain/base/terminal.h"
 
+#include "command.h"
 #include "commands.h"
 #include "options.h"
-#include "pages.h"
 
 namespace hgt {
 namespace {

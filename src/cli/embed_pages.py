@@ -19,7 +19,7 @@ def function(out, name, files):
 pages = [path for path in sys.argv[2:] if path.endswith('.md')]
 presets = [path for path in sys.argv[2:] if path.endswith('.json')]
 with open(sys.argv[1], 'w') as f:
-    f.write('#include "command.h"\n#include "pages.h"\n\n#include <algorithm>\n#include <string>\n\nnamespace hgt {\n\n')
+    f.write('#include "command.h"\n\n#include <algorithm>\n#include <string>\n\nnamespace hgt {\n\n')
     function(f, 'help_page', pages)
     function(f, 'preset', presets)
     names = ', '.join(f'"{stem(path)}"' for path in presets)

@@ -16,11 +16,10 @@
 #include "check_flags.h"
 #include "commands.h"
 #include "detachment.h"
-#include "host_options.h"
+#include "host_flags.h"
 #include "host_plan.h"
 #include "launched_run.h"
 #include "options.h"
-#include "start_nodes.h"
 
 namespace hgt {
 namespace {

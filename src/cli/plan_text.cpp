@@ -220,7 +220,7 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
   std::string text = banner(plan, run_dir);
   const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
   std::string lines;
-  std::int64_t most_offloaded = 0;  // of a worker
+  std::int64_t max_offloaded = 0;  // of a worker
   for (int stage = 0; stage < stages; ++stage) {
     const auto memory = memory_table(config, static_cast<int>(config.hardware.threads), stage);
     const std::string whose = stages == 1 ? "a worker" : fmt::format("a worker of stage {}", stage);
@@ -228,9 +228,9 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
     lines += memory_lines(memory, "memory of " + whose);
     const auto offloaded = offloaded_memory(config, stage);
     lines += memory_lines(offloaded, fmt::format("host memory of {}, offloaded", whose));
-    most_offloaded = std::max(most_offloaded, total_bytes(offloaded));
+    max_offloaded = std::max(max_offloaded, total_bytes(offloaded));
   }
-  if (config.hardware.device == "cuda") text += host_memory(most_offloaded, save_bytes(config));
+  if (config.hardware.device == "cuda") text += host_memory(max_offloaded, save_bytes(config));
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += lines;
   text += "\nconfig\n" + to_json(config).dump(2) + "\n";

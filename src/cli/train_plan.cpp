@@ -245,7 +245,7 @@ void tell_incomplete(const TrainFlags& flags, const std::string& saved,
 }
 
 /// The largest number that fits; if none does, all, so that what is wrong with them is said.
-std::int64_t most_that_fit(std::int64_t workers, const std::function<bool(std::int64_t)>& fits) {
+std::int64_t max_that_fits(std::int64_t workers, const std::function<bool(std::int64_t)>& fits) {
   for (std::int64_t fewer = workers; fewer > 0; --fewer)
     if (fits(fewer)) return fewer;
   return workers;
@@ -364,7 +364,7 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
     return !load_config(flags.config, {overrides, world, resumed_batch}).has(Severity::kError);
   };
   std::int64_t workers = devices.workers;
-  if (first.config.elasticity.enabled && !counted) workers = most_that_fit(workers, fits);
+  if (first.config.elasticity.enabled && !counted) workers = max_that_fits(workers, fits);
   if (workers < devices.workers)
     notices.push_back({Severity::kNotice,
                        fmt::format("elasticity uses {} of {} workers", workers, devices.workers),

@@ -30,7 +30,7 @@ bool has_tokenizer(const std::string& folder);
 struct Devices {
   std::string kind;  ///< "cpu" or "cuda"
   std::int64_t workers = 1;
-  int compute_capability = 0;             ///< the least of the GPUs'; 0: not known
+  int compute_capability = 0;             ///< the smallest of the GPUs'; 0: not known
   std::string notice = {};                ///< why no GPUs are used, if there could be some
   std::int64_t on_one_machine = workers;  ///< at most
 };

@@ -46,34 +46,34 @@ PartsLeft::PartsLeft(std::span<const OwnedRange> parts, int ranks)
     if (elements.size() > 0) ranks_[static_cast<std::size_t>(rank)].parts.push_back(elements);
 }
 
-std::int64_t PartsLeft::turns(std::int64_t most) const {
+std::int64_t PartsLeft::turns(std::int64_t limit) const {
   std::int64_t turns = 0;
   for (const Rank& rank : ranks_) {
     std::int64_t elements = 0;
     for (std::size_t i = rank.next; i < rank.parts.size(); ++i) elements += rank.parts[i].size();
-    turns = std::max(turns, (elements + most - 1) / most);
+    turns = std::max(turns, (elements + limit - 1) / limit);
   }
   return turns;
 }
 
-std::vector<Range> PartsLeft::take(int rank, std::int64_t most) {
+std::vector<Range> PartsLeft::take(int rank, std::int64_t limit) {
   auto& [parts, next] = ranks_[static_cast<std::size_t>(rank)];
   std::vector<Range> taken;
-  while (most > 0 && next < parts.size()) {
+  while (limit > 0 && next < parts.size()) {
     Range& part = parts[next];
-    taken.push_back({part.begin, std::min(part.begin + most, part.end)});
+    taken.push_back({part.begin, std::min(part.begin + limit, part.end)});
     part.begin = taken.back().end;
-    most -= taken.back().size();
+    limit -= taken.back().size();
     if (part.size() == 0) ++next;
   }
   return taken;
 }
 
-std::vector<PackedPart> PartsLeft::take_packed(std::int64_t most) {
+std::vector<PackedPart> PartsLeft::take_packed(std::int64_t limit) {
   std::vector<PackedPart> taken;
   std::int64_t end = 0;
   for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank)
-    for (const Range& elements : take(rank, most)) {
+    for (const Range& elements : take(rank, limit)) {
       taken.push_back({elements, {{end, end + elements.size()}, rank}});
       end += elements.size();
     }

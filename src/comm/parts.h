@@ -30,12 +30,12 @@ class PartsLeft {
  public:
   PartsLeft(std::span<const OwnedRange> parts, int ranks);
 
-  /// How many turns there will be if each takes at most `most` elements of each rank.
-  std::int64_t turns(std::int64_t most) const;
-  /// Takes the next elements of a rank, at most `most`, in ascending order.
-  std::vector<Range> take(int rank, std::int64_t most);
-  /// Takes the next elements of every rank, at most `most` each, packed in the order of the ranks.
-  std::vector<PackedPart> take_packed(std::int64_t most);
+  /// How many turns there will be if each takes at most `limit` elements of each rank.
+  std::int64_t turns(std::int64_t limit) const;
+  /// Takes the next elements of a rank, at most `limit`, in ascending order.
+  std::vector<Range> take(int rank, std::int64_t limit);
+  /// Takes the next elements of every rank, at most `limit` each, packed in the order of the ranks.
+  std::vector<PackedPart> take_packed(std::int64_t limit);
 
  private:
   struct Rank {

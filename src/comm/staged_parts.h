@@ -26,15 +26,15 @@ void stage_parts(const Staging& staging, std::span<std::byte> values, DType type
                  std::span<const OwnedRange> parts, bool reduces, int rank, int ranks,
                  const Body& body) {
   const auto size = static_cast<std::int64_t>(size_of(type));
-  const std::int64_t most = static_cast<std::int64_t>(staging.bytes) / size / ranks;
+  const std::int64_t limit = static_cast<std::int64_t>(staging.bytes) / size / ranks;
   const auto copy = [&](std::byte* to, std::int64_t to_element, const std::byte* from,
                         const Range& elements) {
     staging.queue.copy(to + to_element * size, from + elements.begin * size,
                        static_cast<std::size_t>(elements.size() * size));
   };
   PartsLeft left(parts, ranks);
-  for (std::int64_t turns = left.turns(most); turns > 0; --turns) {
-    const std::vector<PackedPart> taken = left.take_packed(most);
+  for (std::int64_t turns = left.turns(limit); turns > 0; --turns) {
+    const std::vector<PackedPart> taken = left.take_packed(limit);
     std::vector<OwnedRange> packed;
     for (const auto& [elements, to] : taken) {
       packed.push_back(to);

@@ -102,8 +102,8 @@ class TcpCollectives final : public Collectives {
   }
 
   template <class T>
-  void start(Turn<T>& turn, std::span<T> values, PartsLeft& left, std::int64_t most) {
-    turn.own = left.take(rank(), most);
+  void start(Turn<T>& turn, std::span<T> values, PartsLeft& left, std::int64_t limit) {
+    turn.own = left.take(rank(), limit);
     turn.received.resize(static_cast<std::size_t>(size() * elements(turn.own)));
     std::span<T> room = turn.received;
     for (int peer = 0; peer < size(); ++peer)
@@ -115,7 +115,7 @@ class TcpCollectives final : public Collectives {
       }
     for (int owner = 0; owner < size(); ++owner) {
       if (owner == rank()) continue;
-      for (const Range& range : left.take(owner, most))
+      for (const Range& range : left.take(owner, limit))
         turn.transfers.push_back(
             transport_.send(std::as_bytes(values.subspan(range.begin, range.size())), owner));
     }

@@ -34,13 +34,13 @@ Unit unit_of(const ElasticityConfig& config) {
   return {config.num_gpus_per_node, config.num_gpus_per_node / config.model_parallel_size};
 }
 
-/// The least common multiple; 0 if it exceeds `most`.
-std::int64_t common_multiple(const std::vector<std::int64_t>& numbers, std::int64_t most) {
+/// The least common multiple; 0 if it exceeds `max`.
+std::int64_t common_multiple(const std::vector<std::int64_t>& numbers, std::int64_t max) {
   std::int64_t out = 1;
   for (const std::int64_t number : numbers) {
-    if (number > most) return 0;
+    if (number > max) return 0;
     out = out / std::gcd(out, number) * number;
-    if (out > most) return 0;
+    if (out > max) return 0;
   }
   return out;
 }
@@ -48,25 +48,25 @@ std::int64_t common_multiple(const std::vector<std::int64_t>& numbers, std::int6
 /// The largest multiples, by highly composite numbers, of the micro-batches and of their common
 /// multiple.
 std::set<std::int64_t> candidates(const std::vector<std::int64_t>& micro_batches,
-                                  std::int64_t most) {
+                                  std::int64_t max) {
   std::vector<std::int64_t> bases = micro_batches;
-  bases.push_back(common_multiple(micro_batches, most));
+  bases.push_back(common_multiple(micro_batches, max));
   std::set<std::int64_t> out;
   for (const std::int64_t base : bases) {
-    if (base == 0 || base > most) continue;
+    if (base == 0 || base > max) continue;
     const auto* const next =
-        std::upper_bound(std::begin(kHighlyComposite), std::end(kHighlyComposite), most / base);
+        std::upper_bound(std::begin(kHighlyComposite), std::end(kHighlyComposite), max / base);
     out.insert(base * *(next - 1));
   }
   return out;
 }
 
-void add_divisors(std::int64_t number, std::int64_t least, std::int64_t most,
+void add_divisors(std::int64_t number, std::int64_t min, std::int64_t max,
                   std::set<std::int64_t>& out) {
   for (std::int64_t i = 1; i * i <= number; ++i) {
     if (number % i != 0) continue;
     for (const std::int64_t divisor : {i, number / i})
-      if (divisor >= least && divisor <= most) out.insert(divisor);
+      if (divisor >= min && divisor <= max) out.insert(divisor);
   }
 }
 
@@ -74,14 +74,14 @@ void add_divisors(std::int64_t number, std::int64_t least, std::int64_t most,
 
 ElasticBatch elastic_batch(const ElasticityConfig& config) {
   const Unit unit = unit_of(config);
-  const std::int64_t least = std::max<std::int64_t>(1, config.min_gpus / unit.gpus),
-                     most = config.max_gpus / unit.gpus;
+  const std::int64_t min = std::max<std::int64_t>(1, config.min_gpus / unit.gpus),
+                     max = config.max_gpus / unit.gpus;
   ElasticBatch best;
   for (const std::int64_t batch :
        candidates(config.micro_batch_sizes, config.max_train_batch_size / unit.workers)) {
     std::set<std::int64_t> units;
     for (const std::int64_t micro : config.micro_batch_sizes)
-      if (batch % micro == 0) add_divisors(batch / micro, least, most, units);
+      if (batch % micro == 0) add_divisors(batch / micro, min, max, units);
     const bool is_better = units.size() > best.workers.size() ||
                            (units.size() == best.workers.size() && config.prefer_larger_batch);
     if (!units.empty() && is_better) best = {batch, {units.begin(), units.end()}};

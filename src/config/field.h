@@ -69,7 +69,7 @@ struct Field {
   bool floors = false;  ///< a count of elements: a fraction is cut off
   bool refuses_auto = false;
   bool default_varies = false;   ///< the slot's content in an empty Config is not the default
-  int zero_stage = 0;            ///< the least stage of ZeRO at which the key has an effect
+  int zero_stage = 0;            ///< the lowest stage of ZeRO at which the key has an effect
   bool takes_null = false;       ///< null is a value of its own; otherwise it means absent
   std::string auto_value;        ///< JSON text that "auto" stands for, "" = as if absent
   std::string auto_reason;       ///< why it stands for that

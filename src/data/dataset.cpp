@@ -99,19 +99,20 @@ std::vector<double> weights_of(const std::vector<DataSource>& sources) {
   return weights;
 }
 
-/// How many samples a file holds; at least `least`.
-std::int64_t samples_in(const TokenFile& file, std::int64_t seq_length, std::int64_t least) {
+/// How many samples a file holds; at least `min_samples`.
+std::int64_t samples_in(const TokenFile& file, std::int64_t seq_length, std::int64_t min_samples) {
   const std::int64_t tokens = file.num_tokens();
   const std::int64_t samples = tokens > 0 ? (tokens - 1) / seq_length : 0;
-  if (samples >= least) return samples;
-  throw Error(ErrorKind::kData,
-              fmt::format("{} holds {} tokens; {} of seq_length = {} need{} {}", file.path(),
-                          tokens, least == 1 ? "one sample" : "a training and a validation sample",
-                          seq_length, least == 1 ? "s" : "", least * seq_length + 1),
-              tokens > least
-                  ? fmt::format("prepare more text, or set training.seq_length to at most {}",
-                                (tokens - 1) / least)
-                  : "prepare more text");
+  if (samples >= min_samples) return samples;
+  throw Error(
+      ErrorKind::kData,
+      fmt::format("{} holds {} tokens; {} of seq_length = {} need{} {}", file.path(), tokens,
+                  min_samples == 1 ? "one sample" : "a training and a validation sample",
+                  seq_length, min_samples == 1 ? "s" : "", min_samples * seq_length + 1),
+      tokens > min_samples
+          ? fmt::format("prepare more text, or set training.seq_length to at most {}",
+                        (tokens - 1) / min_samples)
+          : "prepare more text");
 }
 
 void check(const DataConfig& config, std::int64_t seq_length) {

@@ -176,8 +176,9 @@ class Translator {
   /// \x{1F600}, \x41, \u0041.
   void code_point(char letter) {
     const bool braces = letter == 'x' && take("{");
-    const std::size_t begin = at_, most = braces ? 6 : letter == 'x' ? 2 : 4;
-    while (at_ - begin < most && std::isxdigit(static_cast<unsigned char>(peek())) != 0) ++at_;
+    const std::size_t begin = at_, max_digits = braces ? 6 : letter == 'x' ? 2 : 4;
+    while (at_ - begin < max_digits && std::isxdigit(static_cast<unsigned char>(peek())) != 0)
+      ++at_;
     const std::string hex(in_.substr(begin, at_ - begin));
     if (hex.empty() || (braces && !take("}"))) refuse(fmt::format("a malformed \\{}", letter));
     // A raw byte for Oniguruma, a code point for PCRE2.

@@ -18,9 +18,9 @@
 #include "lease.h"
 #include "link_probe.h"
 #include "local_ranks.h"
-#include "master_port.h"
 #include "output_sink.h"
 #include "owned_fd.h"
+#include "ports.h"
 
 namespace hgt {
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "hgtrain/launch/job.h"
 
 #include "agent_messages.h"
@@ -46,5 +48,8 @@ bool obeys_commands(const AttemptRecord& attempt, const RankView& rank);
 
 /// How the attempt went, once nothing is left of it.
 Verdict verdict_on(const AttemptRecord& attempt);
+
+/// What `hgtrain status --json` says of the hosts and ranks of an attempt: see docs/launch.md.
+nlohmann::json status_of(const AttemptRecord& attempt, std::int64_t now_ns);
 
 }  // namespace hgt

@@ -13,7 +13,7 @@
 #include "hgtrain/machine/network.h"
 #include "hgtrain/wire/messages.h"
 
-#include "attempt_status.h"
+#include "attempt_record.h"
 #include "environment.h"
 #include "payload.h"
 

@@ -29,7 +29,7 @@ std::string place(const Heartbeat& beat) {
 /// step counter also moves when a run resumes.
 constexpr int kFirstSteps = 3;
 constexpr int kTimesAsLong = 10;
-constexpr std::chrono::seconds kLeastBudget{5};  // some heartbeats
+constexpr std::chrono::seconds kMinBudget{5};  // some heartbeats
 
 bool is_in_step(const Heartbeat& beat) {
   const std::array phases{kForwardPhase, kBackwardPhase, kUpdatePhase, kStepEndPhase};
@@ -81,13 +81,13 @@ void Pulse::hear(const Heartbeat& beat, std::int64_t now_ns) {
   last = beat;
 }
 
-std::chrono::nanoseconds Pulse::budget(std::chrono::nanoseconds most) const {
+std::chrono::nanoseconds Pulse::budget(std::chrono::nanoseconds limit) const {
   const Habit* const habit = is_in_step(last) && steps.rounds >= kFirstSteps    ? &steps
                              : is_in_evaluation(last) && evaluations.rounds > 0 ? &evaluations
                                                                                 : nullptr;
-  if (!habit) return most;
-  return std::min(most, std::max({std::chrono::nanoseconds(kTimesAsLong * habit->longest_ns),
-                                  most / 10, std::chrono::nanoseconds(kLeastBudget)}));
+  if (!habit) return limit;
+  return std::min(limit, std::max({std::chrono::nanoseconds(kTimesAsLong * habit->longest_ns),
+                                   limit / 10, std::chrono::nanoseconds(kMinBudget)}));
 }
 
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,

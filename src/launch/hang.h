@@ -28,9 +28,9 @@ struct Pulse {
 
   void hear(const Heartbeat& beat, std::int64_t now_ns);
   /// How long it may make no progress in its phase: ten times as long as ever before, but at least
-  /// 5 s and a tenth of `most`. In its first steps and its first evaluation, and while it reads,
-  /// saves, or does what it does only once: `most`.
-  std::chrono::nanoseconds budget(std::chrono::nanoseconds most) const;
+  /// 5 s and a tenth of `limit`. In its first steps and its first evaluation, and while it reads,
+  /// saves, or does what it does only once: `limit`.
+  std::chrono::nanoseconds budget(std::chrono::nanoseconds limit) const;
 };
 
 /// Whether a rank is behind another: in steps begun, then because it does not wait for its peers

@@ -42,8 +42,8 @@ NodeRange node_range(const std::string& text) {
   };
   NodeRange out{0, number(first)};
   if (colon != std::string::npos) out = {out.max, number(text.substr(colon + 1))};
-  const std::int64_t least = colon == std::string::npos ? out.max : out.min;
-  if (least < 1 || out.max < least)
+  const std::int64_t min = colon == std::string::npos ? out.max : out.min;
+  if (min < 1 || out.max < min)
     throw refused(fmt::format("--num_nodes {} is neither a number of hosts nor a range", text),
                   "--num_nodes 4, or --num_nodes 2:4 if two are enough");
   return out;
@@ -250,10 +250,10 @@ void order_spares(std::vector<JobHost>& hosts) {
   std::ranges::stable_partition(hosts, [](const JobHost& host) { return !host.is_spare; });
   const std::vector<JobHost> others = without_spares(hosts);
   if (others.empty()) throw refused("every host is a spare", "leave out `spare` for one of them");
-  const int least = std::ranges::min(others, {}, &JobHost::workers).workers;
+  const int min = std::ranges::min(others, {}, &JobHost::workers).workers;
   ErrorList wrong;
   for (const JobHost& host : hosts)
-    if (host.is_spare && host.workers > 0 && host.workers < least)
+    if (host.is_spare && host.workers > 0 && host.workers < min)
       wrong.add(refused(fmt::format("spare host {} has {} slot{}, fewer than any other host",
                                     host.name, host.workers, host.workers == 1 ? "" : "s"),
                         "a spare takes all ranks of a host that is lost: it needs as many slots"));

@@ -14,7 +14,7 @@
 #include "hgtrain/base/log.h"
 
 #include "payload.h"
-#include "port_user.h"
+#include "ports.h"
 
 namespace hgt {
 namespace {

@@ -24,7 +24,7 @@
 #include "environment.h"
 #include "failure.h"
 #include "oom.h"
-#include "port_user.h"
+#include "ports.h"
 
 namespace hgt {
 namespace {

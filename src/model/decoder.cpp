@@ -78,8 +78,8 @@ class CachedDecoder final : public Decoder {
   /// How many of `left` tokens to compute at once. On a GPU few sizes occur, because products of
   /// each new size are timed first.
   std::int64_t chunk_size(std::int64_t left) const {
-    const auto most = static_cast<std::uint64_t>(std::min(kChunk, left));
-    return static_cast<std::int64_t>(stream_.device().is_cpu() ? most : std::bit_floor(most));
+    const auto limit = static_cast<std::uint64_t>(std::min(kChunk, left));
+    return static_cast<std::int64_t>(stream_.device().is_cpu() ? limit : std::bit_floor(limit));
   }
 
   void check(std::span<const std::int32_t> tokens) const {

@@ -59,17 +59,17 @@ class Checks {
          "is neither fp32 nor bf16 nor fp16");
   }
 
-  /// [B, T] int32, that of token t in [0, most(t)], or none. The values are checked on the CPU
+  /// [B, T] int32, that of token t in [0, limit(t)], or none. The values are checked on the CPU
   /// only.
-  template <class Most>
+  template <class Limit>
   void position_ids(const Tensor& ids, std::int64_t batch, std::int64_t length,
-                    const Most& most) const {
+                    const Limit& limit) const {
     if (!ids) return;
     contiguous("position_ids", ids, {batch, length}, DType::kI32);
     if (!device_.is_cpu()) return;
     const std::int32_t* const values = ids.data<std::int32_t>();
     for (std::int64_t n = 0; n < batch * length; ++n)
-      that(values[n] >= 0 && values[n] <= most(n % length), "position_ids", "are out of range");
+      that(values[n] >= 0 && values[n] <= limit(n % length), "position_ids", "are out of range");
   }
 
   void rank(const char* name, const Tensor& x, int rank) const {

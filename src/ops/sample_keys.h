@@ -53,11 +53,11 @@ constexpr std::uint64_t mass_of(float distance) {
 }
 
 /// The least integer that is at least the share top_p of `total`.
-constexpr std::uint64_t least_mass(double top_p, std::uint64_t total) {
-  const double least = top_p * static_cast<double>(total);
-  if (!(least < static_cast<double>(total))) return total;
-  const auto whole = static_cast<std::uint64_t>(least);
-  return whole + (static_cast<double>(whole) < least ? 1 : 0);
+constexpr std::uint64_t min_mass(double top_p, std::uint64_t total) {
+  const double threshold = top_p * static_cast<double>(total);
+  if (!(threshold < static_cast<double>(total))) return total;
+  const auto whole = static_cast<std::uint64_t>(threshold);
+  return whole + (static_cast<double>(whole) < threshold ? 1 : 0);
 }
 
 /// The integer in [0, total) for a number in [0, 1).

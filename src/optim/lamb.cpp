@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "for_pieces.h"
-#include "round_values.h"
+#include "cpu_loops.h"
 #include "squares.h"
 
 namespace hgt {

@@ -35,12 +35,13 @@ void LossScaler::shrink(LossScale& state) const {
     return;
   }
   // fp16.min_loss_scale may be 0, the scale may not: gradients are divided by it.
-  const double least = std::max<double>(config_.min_loss_scale, std::numeric_limits<float>::min());
-  if (state.scale <= least)
+  const double min_scale =
+      std::max<double>(config_.min_loss_scale, std::numeric_limits<float>::min());
+  if (state.scale <= min_scale)
     throw Error(ErrorKind::kGuard,
                 fmt::format("gradients overflow fp16 at the lowest loss scale, {}", state.scale),
                 "use bf16, a lower learning rate, or a lower fp16.min_loss_scale");
-  state.scale = std::max(state.scale / 2, least);
+  state.scale = std::max(state.scale / 2, min_scale);
 }
 
 void LossScaler::grow(LossScale& state) const {

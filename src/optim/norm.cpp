@@ -3,7 +3,7 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/run_cuda.h"
 
-#include "for_pieces.h"
+#include "cpu_loops.h"
 #include "squares.h"
 
 namespace hgt {

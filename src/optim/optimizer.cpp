@@ -4,16 +4,15 @@
 #include <array>
 #include <cmath>
 
-#include "hgtrain/arch/optimizer_state.h"
+#include "hgtrain/arch/flat_spec.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/ops/flat.h"
 
+#include "cpu_loops.h"
 #include "device_optimizer.h"
 #include "elementwise.h"
-#include "for_pieces.h"
 #include "fp32_window.h"
 #include "lamb.h"
-#include "round_values.h"
 
 namespace hgt {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "hgtrain/ops/run_cuda.h"
 
-#include "round_values.h"
+#include "cpu_loops.h"
 
 namespace hgt {
 

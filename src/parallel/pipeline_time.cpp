@@ -21,7 +21,7 @@ double step_time(PipelineSchedule schedule, std::span<const Range> stages, int c
   for (int stage = 0; stage < count; ++stage)
     shapes.push_back({.units = {},
                       .micro_batches = micro_batches,
-                      .most_micro_batches = micro_batches,
+                      .max_micro_batches = micro_batches,
                       .pipeline = {stage, count, schedule}});
   for (std::size_t i = 0; i < stages.size(); ++i)
     shapes[i % shapes.size()].units.push_back(

@@ -142,7 +142,7 @@ RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tie
                         tied && stage >= 2),
       .tied = tied,
       .micro_batches = mine.size(),
-      .most_micro_batches = even_range(micro_batches, layout.data_size, 0).size(),
+      .max_micro_batches = even_range(micro_batches, layout.data_size, 0).size(),
       .gradient_slots = kSlots,
       .pipeline = {at.pipeline, layout.pipeline_size, pipeline_schedule(config.parallelism)}};
   shape.parameter_slots = parameter_slots(config.zero, shape.units);

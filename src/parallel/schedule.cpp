@@ -17,8 +17,9 @@ using Kind = Action::Kind;
 /// The first stage would have nothing to postpone its second halves for: it never splits.
 SplitBackward split_backward(const PipelineStage& stage, std::int64_t micro_batches) {
   if (stage.schedule != PipelineSchedule::kZbH1 || stage.is_first()) return {};
-  const std::int64_t most = std::max<std::int64_t>(micro_batches, 1);
-  return {std::min<std::int64_t>(stage.count, most), std::min<std::int64_t>(stage.index + 1, most)};
+  const std::int64_t max_held = std::max<std::int64_t>(micro_batches, 1);
+  return {std::min<std::int64_t>(stage.count, max_held),
+          std::min<std::int64_t>(stage.index + 1, max_held)};
 }
 
 std::vector<Unit> make_units(std::span<const Range> blocks, std::int64_t max_elements,
@@ -60,22 +61,22 @@ bool StepShape::ends_range(int block) const {
 }
 
 std::vector<int> StepShape::slots() const {
-  std::vector<int> held(ranges().size(), 0), most(held.size(), 1);
+  std::vector<int> held(ranges().size(), 0), max_held(held.size(), 1);
   if (holds_all(pipeline)) {
-    std::ranges::fill(most, std::max(1, static_cast<int>(most_micro_batches)));
-    return most;
+    std::ranges::fill(max_held, std::max(1, static_cast<int>(max_micro_batches)));
+    return max_held;
   }
   // It holds the most of them before the warm-up is over, which takes at most two groups of as many
   // as there are stages.
   const auto micros =
-      static_cast<int>(std::min<std::int64_t>(most_micro_batches, 4 * pipeline.count));
+      static_cast<int>(std::min<std::int64_t>(max_micro_batches, 4 * pipeline.count));
   for (const Pass& pass : passes_of(pipeline, static_cast<int>(held.size()), micros)) {
     const auto range = static_cast<std::size_t>(pass.range);
     if (pass.kind == Kind::kBackwardWeights) continue;
     held[range] += pass.kind == Kind::kForward ? 1 : -1;
-    most[range] = std::max(most[range], held[range]);
+    max_held[range] = std::max(max_held[range], held[range]);
   }
-  return most;
+  return max_held;
 }
 
 int StepShape::slot_count() const {

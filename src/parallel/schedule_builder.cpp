@@ -42,7 +42,7 @@ class Builder {
 
   Schedule step() {
     for (const Pass& pass : passes_of(shape_.pipeline, static_cast<int>(ranges_.size()),
-                                      static_cast<int>(shape_.most_micro_batches)))
+                                      static_cast<int>(shape_.max_micro_batches)))
       add_pass(pass);
     receive_inputs();
     for (std::size_t i = 0; i < computes_.size(); ++i) compute(i);

@@ -315,7 +315,7 @@ class RankState {
     if (updated_) return "it is the second update";
     updated_ = true;
     if (tied_sums_ != (shape_.is_tied_across() ? 1 : 0)) return "the tied gradients are not summed";
-    const std::int64_t sums = shape_.stage < 2 ? 1 : shape_.most_micro_batches;
+    const std::int64_t sums = shape_.stage < 2 ? 1 : shape_.max_micro_batches;
     for (int unit = 0; at(unit) < units_.size(); ++unit) {
       const Unit& u = units_[at(unit)];
       if (u.sums != sums) return "a unit is not summed, or too often";
@@ -382,8 +382,8 @@ std::string find_fault(std::span<const ScheduledRank> ranks) {
 
 std::string find_fault(const StepShape& shape, const Schedule& schedule) {
   StepShape peer = shape;
-  peer.micro_batches = shape.micro_batches < shape.most_micro_batches
-                           ? shape.most_micro_batches
+  peer.micro_batches = shape.micro_batches < shape.max_micro_batches
+                           ? shape.max_micro_batches
                            : std::max<std::int64_t>(0, shape.micro_batches - 1);
   const Schedule peers = make_schedule(peer);
   const ScheduledRank ranks[] = {{&shape, &schedule}, {&peer, &peers}};

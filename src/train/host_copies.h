@@ -1,8 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <thread>
 #include <vector>
 
+#include "hgtrain/comm/communicator.h"
 #include "hgtrain/device/cuda_queue.h"
 
 namespace hgt {
@@ -28,6 +31,16 @@ struct HostCopies {
 inline void order_after(const CudaQueue& queue, const CudaQueue& other, CudaEvent& event) {
   event.record(other);
   event.make_wait(queue);
+}
+
+/// Blocks until the point has been passed. Throws the communicator's error if it failed in that
+/// time, because the device may then wait for ever.
+inline void wait_on_host(const CudaEvent& event, Communicator& comm) {
+  constexpr std::chrono::microseconds kPollInterval{20};
+  while (!event.done()) {
+    comm.check();
+    std::this_thread::sleep_for(kPollInterval);
+  }
 }
 
 }  // namespace hgt

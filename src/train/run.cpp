@@ -238,7 +238,7 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   usage_ = {static_cast<double>(memory.bytes), static_cast<double>(peak_bytes_), result.comm_ms,
             static_cast<double>(result.sent_bytes)};
   const bool first = result.step == first_step_ + 1;  // of the others nothing is known yet
-  const RankUsage most = first ? usage_ : result.usage;
+  const RankUsage largest = first ? usage_ : result.usage;
   StepRecord record;
   record.step = result.step;
   record.loss = result.loss;
@@ -250,10 +250,10 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   record.tokens_per_sec = static_cast<double>(record.tokens) / seconds;
   record.consumed_samples = result.consumed_samples;
   record.samples_per_sec = static_cast<double>(config_.batch.train_batch_size) / seconds;
-  record.mem_bytes = static_cast<std::int64_t>(most.mem_bytes);
-  record.mem_peak_bytes = static_cast<std::int64_t>(most.mem_peak_bytes);
-  record.comm_ms = std::min(most.comm_ms, step_ms);  // the others' are of an earlier step
-  record.sent_bytes = most.sent_bytes;
+  record.mem_bytes = static_cast<std::int64_t>(largest.mem_bytes);
+  record.mem_peak_bytes = static_cast<std::int64_t>(largest.mem_peak_bytes);
+  record.comm_ms = std::min(largest.comm_ms, step_ms);  // the others' are of an earlier step
+  record.sent_bytes = largest.sent_bytes;
   record.data_wait_ms = result.data_wait_ms;
   record.mfu = peak_rate_->share(
       train_flops(config_.model, config_.training.seq_length, record.tokens) / seconds);

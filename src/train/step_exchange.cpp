@@ -3,7 +3,7 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
 
-#include "wait_on_host.h"
+#include "host_copies.h"
 
 namespace hgt {
 namespace {

@@ -41,7 +41,13 @@ class StepGraphs {
   void forget() { graphs_.clear(); }
 
  private:
-  void run_as_graph(Key key, const std::function<void()>& piece);
+  void run_as_graph(Key key, const std::function<void()>& piece) {
+    const auto [found, first] = graphs_.try_emplace(key);
+    if (first) return piece();
+    std::optional<CudaGraph>& graph = found->second;
+    if (!graph) graph.emplace(stream_.queue(), piece);
+    graph->launch(stream_.queue());
+  }
   const Stream stream_;
   const bool enabled_;
   std::map<Key, std::optional<CudaGraph>> graphs_;  ///< empty once a piece was queued as it is

@@ -7,7 +7,7 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
 
-#include "wait_on_host.h"
+#include "host_copies.h"
 
 namespace hgt {
 namespace {
@@ -47,7 +47,7 @@ UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, con
   }
   if (buffers.is_offloaded() || buffers.weights().values.device() != buffers.device)
     host_.emplace(stream.queue(), units_.size());
-  if (buffers.is_offloaded() && plan.stage() >= 2 && plan.shape.most_micro_batches > 1)
+  if (buffers.is_offloaded() && plan.stage() >= 2 && plan.shape.max_micro_batches > 1)
     earlier_sum_ = Buffer("earlier sum of gradients", largest * 4, buffers.device);
 }
 

@@ -15,8 +15,7 @@
 
 #include "hgtrain/base/exception.h"
 #include "hgtrain/wire/messages.h"
-
-#include "store_error.h"
+#include "hgtrain/wire/store.h"
 
 namespace hgt {
 namespace {

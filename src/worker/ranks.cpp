@@ -91,21 +91,21 @@ Connection connect(ControlChannel& channel, const Config& job, const Environment
   return {connect_tcp(channel, group, own_address(environment)), "TCP"};
 }
 
-/// The least of the ranks' numbers.
-std::int64_t least_of_ranks(std::int64_t mine, const std::string& key,
-                            const Environment& environment, Store& store,
-                            std::chrono::milliseconds timeout) {
+/// The smallest of the ranks' numbers.
+std::int64_t smallest_of_ranks(std::int64_t mine, const std::string& key,
+                               const Environment& environment, Store& store,
+                               std::chrono::milliseconds timeout) {
   if (environment.world_size == 1) return mine;
   const auto key_of = [&](int rank) { return fmt::format("{}/of {}", key, rank); };
   if (environment.rank > 0) {
     store.set(key_of(environment.rank), fmt::to_string(mine));
     return std::stoll(store.get(key + "/least", timeout));
   }
-  std::int64_t least = mine;
+  std::int64_t smallest = mine;
   for (int rank = 1; rank < environment.world_size; ++rank)
-    least = std::min<std::int64_t>(least, std::stoll(store.get(key_of(rank), timeout)));
-  store.set(key + "/least", fmt::to_string(least));
-  return least;
+    smallest = std::min<std::int64_t>(smallest, std::stoll(store.get(key_of(rank), timeout)));
+  store.set(key + "/least", fmt::to_string(smallest));
+  return smallest;
 }
 
 }  // namespace
@@ -129,8 +129,8 @@ std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& 
 void plan_device(Config& config, const Environment& environment, ControlChannel& channel,
                  const CudaQueue& queue) {
   config.hardware.gpu_bytes =
-      least_of_ranks(plannable_bytes(config, queue), "memory of GPUs", environment, channel,
-                     std::chrono::milliseconds(config.distributed.timeout_ms()));
+      smallest_of_ranks(plannable_bytes(config, queue), "memory of GPUs", environment, channel,
+                        std::chrono::milliseconds(config.distributed.timeout_ms()));
   const std::string attention = use_attention(config, queue);
   log_info("{}", attention);
   if (environment.rank == 0 && attention.find("(no cuDNN") != std::string::npos)

@@ -289,15 +289,15 @@ SharedVariables shared_variables() {
 }
 
 void check_launch(const dim3& grid, const dim3& block, std::size_t shared_bytes,
-                  std::size_t most_shared_bytes) {
+                  std::size_t max_shared_bytes) {
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > 1024 || block.z > 64)
     fail(fmt::format("a block of {} x {} x {} threads", block.x, block.y, block.z));
   if (grid.x > 2147483647 || grid.y > 65535 || grid.z > 65535)
     fail(fmt::format("a grid of {} x {} x {} blocks", grid.x, grid.y, grid.z));
-  if (shared_bytes > most_shared_bytes)
+  if (shared_bytes > max_shared_bytes)
     fail(fmt::format("{} bytes of dynamic shared memory, {} are allowed", shared_bytes,
-                     most_shared_bytes));
+                     max_shared_bytes));
 }
 
 /// The numbers of the blocks, in the order in which they run.
@@ -311,7 +311,7 @@ std::vector<std::uint64_t> order_of_blocks(const dim3& grid, Random& random) {
 }  // namespace
 
 void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
-              std::size_t most_shared_bytes, const std::function<void()>& body) {
+              std::size_t max_shared_bytes, const std::function<void()>& body) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   static Random random([] {
@@ -320,7 +320,7 @@ void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
   }());
   static std::vector<std::unique_ptr<Fiber>> idle;
 
-  check_launch(grid, block, shared_bytes, most_shared_bytes);
+  check_launch(grid, block, shared_bytes, max_shared_bytes);
   device_state.clock_us += 1;
   const SharedVariables variables = shared_variables();
   const std::unique_ptr<void, void (*)(void*)> dynamic(allocate(shared_bytes), release);
@@ -339,7 +339,7 @@ void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
   check_bands();
 }
 
-std::size_t& most_shared_bytes(const void* kernel) {
+std::size_t& max_shared_bytes(const void* kernel) {
   static std::map<const void*, std::size_t> bytes;
   return bytes.try_emplace(kernel, kSharedBytesOfAnyKernel).first->second;
 }

@@ -26,7 +26,7 @@ inline constexpr unsigned kWarpLanes = 32;
 /// Runs `body` for every thread of the grid. One launch at a time; HGTRAIN_EMULATION_SEED (a
 /// number) gives other orders.
 void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
-              std::size_t most_shared_bytes, const std::function<void()>& body);
+              std::size_t max_shared_bytes, const std::function<void()>& body);
 
 /// Memory of the block, of exactly the size asked for at the launch.
 void* dynamic_shared_memory();

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "hgtrain/arch/optimizer_state.h"
+#include "hgtrain/arch/flat_spec.h"
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/optim/optimizer.h"
 

@@ -35,7 +35,7 @@ TEST_CASE("micro-batches are shared out, and all ranks take part in as many sums
                  last = plan_rank(job(2), kBlocks, false, 3, 4);
   CHECK(first.micro_batches == Range{0, 2});
   CHECK(last.micro_batches == Range{5, 6});
-  CHECK(last.shape.most_micro_batches == 2);
+  CHECK(last.shape.max_micro_batches == 2);
 }
 
 TEST_CASE("stage 0 updates everything, and the others only what the rank owns") {

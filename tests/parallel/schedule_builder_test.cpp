@@ -30,7 +30,7 @@ StepShape shape_of(int stage, int blocks, bool tied, std::int64_t micros = 1) {
           .units = make_units(blocks_of(blocks), 10, tied),
           .tied = tied,
           .micro_batches = micros,
-          .most_micro_batches = micros};
+          .max_micro_batches = micros};
 }
 
 }  // namespace
@@ -72,14 +72,14 @@ TEST_CASE("stage 3 gathers a unit while the one before it computes") {
 
 TEST_CASE("a rank without a micro-batch starts its sums before those of a tied embedding") {
   StepShape shape = shape_of(0, 2, true, 0);
-  shape.most_micro_batches = 1;
+  shape.max_micro_batches = 1;
   shape.pipeline = {.index = 0, .count = 2};
   CHECK(text_of(make_schedule(shape).actions) == "R1 T R0 U E");
 }
 
 TEST_CASE("a rank without a micro-batch takes part in all sums and gathers") {
   StepShape shape = shape_of(3, 3, true, 0);
-  shape.most_micro_batches = 1;
+  shape.max_micro_batches = 1;
   CHECK(text_of(make_schedule(shape).actions) == "G0 G1 G2 C0 C2 R2 C1 R1 R0 A2 A1 A0 X1 X2 X0 U");
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("an interleaved schedule leaves out the micro-batches that its last gr
   };
   const std::vector<Action> all = computes(make_schedule(shape).actions);
   for (int micros = 0; micros < 6; ++micros) {
-    shape.micro_batches = shape.most_micro_batches = micros;
+    shape.micro_batches = shape.max_micro_batches = micros;
     CHECK(text_of(computes(make_schedule(shape).actions)) == without(all, micros));
   }
 }
@@ -219,7 +219,7 @@ TEST_CASE("an evaluation passes as many micro-batches through the pipeline as it
   CHECK(text_of(make_evaluation(shape, 1)) == " | <F1.0 F1.0 >F1.0 | ");
   CHECK(text_of(make_evaluation(shape, 0)) == " |  | ");
   CHECK(evaluation_round(shape) == 1);  // it has no more in a step
-  shape.micro_batches = shape.most_micro_batches = 8;
+  shape.micro_batches = shape.max_micro_batches = 8;
   CHECK(evaluation_round(shape) == 3);
   CHECK(text_of(make_evaluation(shape, 3)) ==
         " | <F1.0 <F1.1 F1.0 >F1.0 <F1.2 F1.1 >F1.1 F1.2 >F1.2 | ");

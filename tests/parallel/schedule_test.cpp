@@ -20,7 +20,7 @@ StepShape shape_of(int stage, int blocks, bool tied, std::int64_t micros = 1) {
           .units = make_units(blocks_of(blocks), 10, tied),
           .tied = tied,
           .micro_batches = micros,
-          .most_micro_batches = micros};
+          .max_micro_batches = micros};
 }
 
 }  // namespace
@@ -44,15 +44,15 @@ TEST_CASE("a stage holds as many micro-batches however many there are, except in
           StepShape shape{.stage = 0, .units = {}, .pipeline = {stage, count, schedule}};
           for (int range = 0; range < ranges; ++range)
             shape.units.push_back({{2 * range, 2 * range + 1}, {}, 0, range});
-          shape.most_micro_batches = 4 * count;
+          shape.max_micro_batches = 4 * count;
           const std::vector<int> few = shape.slots();
-          shape.most_micro_batches = 1'000'003;
+          shape.max_micro_batches = 1'000'003;
           CAPTURE(static_cast<int>(schedule), ranges, count, stage);
           CHECK(shape.slots() == (schedule == PipelineSchedule::kGpipe && count > 1
                                       ? std::vector<int>{1'000'003}
                                       : few));
           // By executing the schedule: no slot is free for another micro-batch before.
-          shape.micro_batches = shape.most_micro_batches = 9 * count;
+          shape.micro_batches = shape.max_micro_batches = 9 * count;
           std::vector<std::set<int>> held(static_cast<std::size_t>(ranges));
           std::vector<int> most(held.size(), 0);
           for (const Action& action : make_schedule(shape).actions) {

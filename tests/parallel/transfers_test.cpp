@@ -25,7 +25,7 @@ struct Pipeline {
                         .units = {},
                         .tied = tied,
                         .micro_batches = micros,
-                        .most_micro_batches = micros,
+                        .max_micro_batches = micros,
                         .pipeline = {i, count, schedule}});
     std::int64_t begin = 0;
     for (int i = 0; i < count * ranges; ++i) {

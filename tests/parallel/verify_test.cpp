@@ -47,7 +47,7 @@ struct Job {
     for (int rank = 0; rank < ranks; ++rank) {
       shapes.push_back(common);
       shapes.back().micro_batches = micros + (rank == 0 ? 1 : draw(0, 1));
-      shapes.back().most_micro_batches = micros + 1;
+      shapes.back().max_micro_batches = micros + 1;
       schedules.push_back(make_schedule(shapes.back()));
     }
   }
@@ -105,7 +105,7 @@ bool depend(const Action& first, const Action& second, const StepShape& shape) {
 std::string fault_of_split(bool last, void (*change)(std::vector<Action>&)) {
   StepShape shape{.units = {{{1, last ? 3 : 2}, {0, 10}}},
                   .micro_batches = 3,
-                  .most_micro_batches = 3,
+                  .max_micro_batches = 3,
                   .pipeline = {1, last ? 2 : 3, PipelineSchedule::kZbH1}};
   Schedule schedule = make_schedule(shape);
   change(schedule.actions);

@@ -9,6 +9,7 @@
 namespace hgt {
 
 struct Config;
+struct OptimizerConfig;
 
 /// A flat buffer that a rank keeps from step to step.
 struct FlatBufferSpec {
@@ -33,5 +34,16 @@ struct FlatSpec {
 
 /// `zero_stage` is the rank plan's. Workers on the CPU (`on_gpu` false) offload nothing.
 FlatSpec flat_spec(const Config& config, int zero_stage, bool on_gpu);
+
+/// Names of the flat buffers that an optimizer keeps from update to update, in the order in which
+/// Optimizer takes them. They are those of torch and DeepSpeed, and checkpoints use them too.
+///
+///   AdamW, Adam, Lamb       exp_avg, exp_avg_sq
+///   Lion                    exp_avg
+///   SGD with momentum       momentum_buffer
+///   Adagrad                 sum
+///
+/// Error(kConfig) if the type is not built.
+std::vector<std::string> optimizer_state(const OptimizerConfig& config);
 
 }  // namespace hgt

@@ -6,10 +6,10 @@
 
 namespace hgt {
 
-/// `text`, or if it has more than `most` bytes its first ones, whole characters, and "...".
-std::string shortened(const std::string& text, std::size_t most = 100);
+/// `text`; if it is longer than `max_bytes`, as many whole characters as fit, and "...".
+std::string shortened(const std::string& text, std::size_t max_bytes = 100);
 
-/// "a, b, c", or the first `most` words "and 17 more".
-std::string listed(const std::vector<std::string>& words, std::size_t most = 20);
+/// "a, b, c"; if there are more than `max_words`, the first ones "and 17 more".
+std::string listed(const std::vector<std::string>& words, std::size_t max_words = 20);
 
 }  // namespace hgt

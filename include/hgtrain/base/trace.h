@@ -91,12 +91,12 @@ class Span {
   Span& operator=(const Span&) = delete;
 
  private:
-  Span(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number, int micro,
+  Span(Recording level, const char* name, SpanRecord::Kind kind, std::int64_t number, int micro,
        Work work) {
-    if (noticed.load(std::memory_order_relaxed) >= least)
-      open(least, name, kind, number, micro, work);
+    if (noticed.load(std::memory_order_relaxed) >= level)
+      open(level, name, kind, number, micro, work);
   }
-  void open(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number,
+  void open(Recording level, const char* name, SpanRecord::Kind kind, std::int64_t number,
             int micro, Work work);
   void close();
 

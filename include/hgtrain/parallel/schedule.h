@@ -112,10 +112,10 @@ struct StepShape {
   std::vector<Unit> units;         ///< of the rank's blocks, in their order; there is one at least
   bool tied = false;               ///< the head also uses the parameters of block 0
   std::int64_t micro_batches = 1;  ///< of this rank
-  std::int64_t most_micro_batches = 1;  ///< of any rank: all ranks take part in as many sums
-  int parameter_slots = 2;              ///< stage 3: at least 1
-  int gradient_slots = 2;               ///< stages 2 and 3: at least 1
-  PipelineStage pipeline = {};          ///< stages of ZeRO above 1 need a pipeline of one
+  std::int64_t max_micro_batches = 1;  ///< of any rank: all ranks take part in as many sums
+  int parameter_slots = 2;             ///< stage 3: at least 1
+  int gradient_slots = 2;              ///< stages 2 and 3: at least 1
+  PipelineStage pipeline = {};         ///< stages of ZeRO above 1 need a pipeline of one
 
   bool gathers_after_update() const { return stage == 1 || stage == 2; }
   /// The rank's blocks: a range, or several in an interleaved pipeline, in the order in which a
@@ -138,7 +138,7 @@ struct StepShape {
   bool has_input(int block) const { return block > 0 && begins_range(block); }
   /// Whether the output of the range that ends with the block goes to another stage.
   bool has_output(int block) const { return ends_range(block) && !is_head(block); }
-  SplitBackward split() const { return split_backward(pipeline, most_micro_batches); }
+  SplitBackward split() const { return split_backward(pipeline, max_micro_batches); }
   /// Whether the backward of the block is in two halves: that of a layer in a stage that splits it.
   bool splits(int block) const { return split() && !is_head(block); }
   /// For each range, how many micro-batches are held at most between their forward and their

@@ -32,4 +32,8 @@ class MemoryStore : public Store {
   std::unique_ptr<State> state_;
 };
 
+// How a wait on a store fails: every kind of store uses the same words.
+[[noreturn]] void throw_store_timeout(const std::string& key, std::chrono::milliseconds timeout);
+[[noreturn]] void throw_store_ended(const std::string& key, const std::string& reason);
+
 }  // namespace hgt

@@ -48,7 +48,7 @@ std::int32_t sample(const Tensor& logits, float temperature, std::int64_t top_k,
     std::uint64_t total = 0;
     for (const std::uint64_t key : keys) total += mass(key);
     if (top_p < 1) {
-      const std::uint64_t last = least_mass(top_p, total) - 1;
+      const std::uint64_t last = min_mass(top_p, total) - 1;
       std::uint64_t left = last;
       const std::uint64_t key = find(left);
       total = last - left + mass(key);

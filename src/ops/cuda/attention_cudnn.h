@@ -37,9 +37,9 @@ struct AttentionPart {
   }
 };
 
-/// The largest divisor of `count` that is at most `most`; at least 1.
-constexpr std::int64_t divisor_up_to(std::int64_t count, std::int64_t most) {
-  std::int64_t part = most < count ? most : count;
+/// The largest divisor of `count` that is at most `limit`; at least 1.
+constexpr std::int64_t divisor_up_to(std::int64_t count, std::int64_t limit) {
+  std::int64_t part = limit < count ? limit : count;
   while (part > 1 && count % part != 0) --part;
   return part < 1 ? 1 : part;
 }

@@ -42,9 +42,9 @@ inline RowShape row_shape(std::int64_t width, int vector) {
 
 /// Likewise, but a row has only a warp if that can hold it, and then no barrier.
 inline RowShape warp_row_shape(std::int64_t width, int vector) {
-  constexpr std::int64_t kMostHeld = 4;
+  constexpr std::int64_t kMaxHeld = 4;
   const std::int64_t held = (width + vector * kWarp - 1) / (vector * kWarp);
-  if (held > kMostHeld) return row_shape(width, vector);
+  if (held > kMaxHeld) return row_shape(width, vector);
   return {kWarp, static_cast<int>(std::max<std::int64_t>(held, 1))};
 }
 

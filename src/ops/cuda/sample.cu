@@ -119,7 +119,7 @@ __device__ std::int32_t drawn_token(const SampleArgs& args) {
   }
   std::uint64_t total = distribution.mass_before(end);
   if (args.top_p < 1) {
-    const std::uint64_t last = least_mass(args.top_p, total) - 1;
+    const std::uint64_t last = min_mass(args.top_p, total) - 1;
     std::uint64_t left = last;
     const std::uint64_t key = distribution.find(left);
     total = last - left + distribution.mass_at(key);

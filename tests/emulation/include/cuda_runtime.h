@@ -31,12 +31,12 @@ inline constexpr int warpSize = 32;
 
 namespace hgt::emulation {
 /// Bytes of dynamic shared memory a kernel may be given; each kernel is a type of its own.
-std::size_t& most_shared_bytes(const void* kernel);
+std::size_t& max_shared_bytes(const void* kernel);
 }  // namespace hgt::emulation
 
 template <class Args>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Args), cudaFuncAttribute, int bytes) {
-  hgt::emulation::most_shared_bytes(reinterpret_cast<const void*>(kernel)) =
+  hgt::emulation::max_shared_bytes(reinterpret_cast<const void*>(kernel)) =
       static_cast<std::size_t>(bytes);
   return cudaSuccess;
 }
@@ -44,7 +44,7 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(Args), cudaFuncAttribute, int by
 template <class Args>
 cudaError_t cudaLaunchKernel(void (*kernel)(Args), dim3 grid, dim3 block, void** parameters,
                              std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
-  const std::size_t most = hgt::emulation::most_shared_bytes(reinterpret_cast<const void*>(kernel));
+  const std::size_t most = hgt::emulation::max_shared_bytes(reinterpret_cast<const void*>(kernel));
   const Args args = *static_cast<Args*>(parameters[0]);
   hgt::emulation::submit(stream, [=] {
     hgt::emulation::run_grid(grid, block, shared_bytes, most, [&] { kernel(args); });

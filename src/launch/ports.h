@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "owned_fd.h"
 
 namespace hgt {
@@ -19,5 +21,9 @@ class MasterPort {
   OwnedFd fd_;
   int number_ = 0;
 };
+
+/// Who listens on a TCP port of this machine: "python3 (pid 4711)", "a process of user 1001" if it
+/// cannot be looked at, "" if nobody does.
+std::string port_user(int port);
 
 }  // namespace hgt

@@ -1,4 +1,4 @@
-#include "master_port.h"
+#include "ports.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -7,6 +7,8 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+
+#include "listener.h"
 
 using namespace hgt;
 
@@ -46,4 +48,14 @@ TEST_CASE("the port is free for the job's own server, IPv4 or IPv6, but taken on
     CHECK_THAT(e.message(),
                Catch::Contains("launch_test (pid " + std::to_string(getpid()) + ") listens there"));
   }
+}
+
+TEST_CASE("who listens on a port is found by name and number") {
+  const Listener listener(0);
+  CHECK(port_user(listener.port()) == "launch_test (pid " + std::to_string(getpid()) + ")");
+}
+
+TEST_CASE("a port that is bound but not listened on has no user") {
+  const Listener listener(0, /*listens=*/false);
+  CHECK(port_user(listener.port()).empty());
 }
