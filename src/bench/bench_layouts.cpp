@@ -26,7 +26,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kWarmUp = 2;
 constexpr std::int64_t kStepsOfTurn = 3;
 
 double sum(const std::vector<double>& values) {
@@ -72,7 +71,7 @@ class Contestant {
     return_freed_memory();
     const std::int64_t before = process_memory().bytes;
     run_ = std::make_unique<SyntheticRun>(config, groups);
-    for (int i = 0; i < kWarmUp; ++i) run_->step();
+    for (int i = 0; i < kWarmUpSteps; ++i) run_->step();
     return_freed_memory();
     bytes_ = process_memory().bytes - before;
   }

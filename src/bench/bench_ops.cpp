@@ -25,7 +25,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kWarmUp = 2;
 constexpr double kRateBudgetMs = 300;
 
 Json op_json(const OpCall& call, const std::vector<double>& all_ms, std::int64_t steps,
@@ -62,7 +61,7 @@ Json bench_ops(const Config& job, std::int64_t steps) {
   const Ceilings ceilings = measured_ceilings(config);
   const std::unique_ptr<Communicator> comm = make_self_communicator();
   SyntheticRun run(config, *comm);
-  for (int i = 0; i < kWarmUp; ++i) run.step();
+  for (int i = 0; i < kWarmUpSteps; ++i) run.step();
   forget_spans();
   record_spans(Recording::kAll);
   std::optional<QueueClock> clock;

@@ -22,8 +22,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kWarmUp = 2;
-
 /// What a step's products take alone: the number of each times its median.
 Json limit_json(const std::vector<Product>& products, const ProductRunner& runner,
                 const std::vector<std::vector<double>>& product_ms, double& limit_ms) {
@@ -55,7 +53,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   SyntheticRun run(config, *comm);
   run.step();
   const double first_step_ms = ms_since(process_start_ns);
-  for (int i = 1; i < kWarmUp; ++i) run.step();
+  for (int i = 1; i < kWarmUpSteps; ++i) run.step();
   const std::int64_t peak_bytes = memory_in_use(run.stream()).peak_bytes;
   const double peak = measure_matrix_rate(run.stream(), config.precision.compute_dtype());
 

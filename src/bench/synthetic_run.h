@@ -14,6 +14,9 @@
 
 namespace hgt {
 
+/// Steps before the first one that counts.
+inline constexpr int kWarmUpSteps = 2;
+
 /// A new model and its trainer, on drawn tokens: one rank of `hgtrain train` without its folder, on
 /// the CPU or the first GPU.
 class SyntheticRun {

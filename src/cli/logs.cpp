@@ -26,7 +26,7 @@
 namespace hgt {
 namespace {
 
-constexpr int kLookMs = 200;
+constexpr int kPollMs = 200;
 
 /// 3 of "rank_3.log".
 std::optional<int> rank_of(std::string_view name) {
@@ -111,7 +111,7 @@ class Logs final : public Command {
   void follow(JobClient& launcher) {
     for (bool has_ended = false; !has_ended;) {
       std::fflush(stdout);
-      has_ended = launcher.wait_for_end(kLookMs);
+      has_ended = launcher.wait_for_end(kPollMs);
       look_for_logs();
       for (auto& [rank, log] : logs_) log.print(/*to_the_end=*/has_ended);
     }

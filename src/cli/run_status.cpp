@@ -19,47 +19,46 @@ namespace hgt {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr std::int64_t kMaxRunFileBytes = 16 << 20;
 constexpr const char* kRuns = "runs";
 
 // Fields of a status or of run.json, which may hold anything.
 
-std::string text_at(const Json& json, const char* key) {
+std::string text_at(const nlohmann::json& json, const char* key) {
   const auto field = json.find(key);
   return field != json.end() && field->is_string() ? field->get<std::string>() : "";
 }
 
-std::optional<double> number_at(const Json& json, const char* key) {
+std::optional<double> number_at(const nlohmann::json& json, const char* key) {
   const auto field = json.find(key);
   return field != json.end() && field->is_number() ? std::optional(field->get<double>())
                                                    : std::nullopt;
 }
 
 /// A count as it is shown; "-" if there is none.
-std::string count_at(const Json& json, const char* key) {
+std::string count_at(const nlohmann::json& json, const char* key) {
   const std::optional<double> number = number_at(json, key);
   return number && std::abs(*number) < 1e15 ? fmt::format("{:.0f}", *number) : "-";
 }
 
-std::vector<Json> objects_at(const Json& json, const char* key) {
-  std::vector<Json> found;
+std::vector<nlohmann::json> objects_at(const nlohmann::json& json, const char* key) {
+  std::vector<nlohmann::json> found;
   if (const auto list = json.find(key); list != json.end() && list->is_array())
     std::copy_if(list->begin(), list->end(), std::back_inserter(found),
-                 [](const Json& entry) { return entry.is_object(); });
+                 [](const nlohmann::json& entry) { return entry.is_object(); });
   return found;
 }
 
-Json object_at(const Json& json, const char* key) {
+nlohmann::json object_at(const nlohmann::json& json, const char* key) {
   const auto field = json.find(key);
-  return field != json.end() && field->is_object() ? *field : Json::object();
+  return field != json.end() && field->is_object() ? *field : nlohmann::json::object();
 }
 
-std::optional<Json> read_run_file(const std::string& folder) {
+std::optional<nlohmann::json> read_run_file(const std::string& folder) {
   const std::string path = folder + "/run.json";
   if (!path_exists(path, ErrorKind::kConfig)) return std::nullopt;
-  Json file = try_parse_json<Json>(read_file(path, kMaxRunFileBytes));
+  nlohmann::json file = try_parse_json<nlohmann::json>(read_file(path, kMaxRunFileBytes));
   if (!file.is_object())
     throw Error(ErrorKind::kData, path + " is damaged: it is not a JSON object");
   return file;
@@ -68,7 +67,7 @@ std::optional<Json> read_run_file(const std::string& folder) {
 /// When the run was started, as UTC in a form that sorts; nullopt if it is no run.
 std::optional<std::string> start_of(const std::string& folder) {
   try {
-    const std::optional<Json> file = read_run_file(folder);
+    const std::optional<nlohmann::json> file = read_run_file(folder);
     return file ? std::optional(text_at(*file, "started_at")) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
@@ -87,7 +86,7 @@ std::string newest_run() {
   return newest;
 }
 
-std::string step_line(const Json& status) {
+std::string step_line(const nlohmann::json& status) {
   if (!number_at(status, "step")) return "";
   std::string line = "step        " + count_at(status, "step");
   if (number_at(status, "total_steps")) line += "/" + count_at(status, "total_steps");
@@ -96,7 +95,7 @@ std::string step_line(const Json& status) {
   return line + "\n";
 }
 
-std::string phase_of(const Json& rank) {
+std::string phase_of(const nlohmann::json& rank) {
   if (text_at(rank, "state") != "running") return text_at(rank, "state");
   std::string phase = text_at(rank, "phase");
   if (phase.empty()) return "running";
@@ -106,14 +105,15 @@ std::string phase_of(const Json& rank) {
   return phase;
 }
 
-std::string rank_lines(const Json& status) {
-  const std::vector<Json> ranks = objects_at(status, "ranks");
+std::string rank_lines(const nlohmann::json& status) {
+  const std::vector<nlohmann::json> ranks = objects_at(status, "ranks");
   if (ranks.empty()) return "";
   std::size_t host_width = 4;
-  for (const Json& rank : ranks) host_width = std::max(host_width, text_at(rank, "host").size());
+  for (const nlohmann::json& rank : ranks)
+    host_width = std::max(host_width, text_at(rank, "host").size());
   std::string text =
       fmt::format("\nrank  {:{}}      pid    step  heartbeat  phase\n", "host", host_width);
-  for (const Json& rank : ranks) {
+  for (const nlohmann::json& rank : ranks) {
     const std::optional<double> age = number_at(rank, "heartbeat_age_s");
     text += fmt::format("{:>4}  {:{}}  {:>7}  {:>6}  {:>9}  {}\n", count_at(rank, "rank"),
                         text_at(rank, "host"), host_width, count_at(rank, "pid"),
@@ -142,57 +142,58 @@ std::string run_folder_of(const std::string& run) {
   return run;
 }
 
-Json ended_status(const Json& file) {
-  const Json launcher = object_at(file, "launcher");
+nlohmann::json ended_status(const nlohmann::json& file) {
+  const nlohmann::json launcher = object_at(file, "launcher");
   std::string state = text_at(file, "verdict");
   if (state == "running") {
     const std::string host = text_at(launcher, "host");
     state = host.empty() || host == host_name() ? "killed" : "unknown";
   }
-  Json status{{"state", state}};
+  nlohmann::json status{{"state", state}};
   for (const char* key : {"reason", "exit_code", "restarts", "last_checkpoint", "ended_at"})
     if (file.contains(key)) status[key] = file[key];
-  status["step"] = file.value("finished_steps", Json());
-  status["loss"] = object_at(file, "summary").value("last_loss", Json());
+  status["step"] = file.value("finished_steps", nlohmann::json());
+  status["loss"] = object_at(file, "summary").value("last_loss", nlohmann::json());
   status["launcher"] = launcher;
   return status;
 }
 
-Json run_status(const std::string& folder) {
+nlohmann::json run_status(const std::string& folder) {
   // The launcher writes how the run ended before it goes.
   std::optional<JobClient> launcher = JobClient::connect(folder);
-  const std::optional<Json> told = launcher ? launcher->status() : std::nullopt;
-  const Json file = read_run_file(folder).value_or(Json::object());
-  Json status = told ? *told : ended_status(file);
+  const std::optional<nlohmann::json> told = launcher ? launcher->status() : std::nullopt;
+  const nlohmann::json file = read_run_file(folder).value_or(nlohmann::json::object());
+  nlohmann::json status = told ? *told : ended_status(file);
   status["run"] = folder;
-  if (!status.contains("started_at")) status["started_at"] = file.value("started_at", Json());
+  if (!status.contains("started_at"))
+    status["started_at"] = file.value("started_at", nlohmann::json());
   return status;
 }
 
 std::vector<RunWorker> workers_of_run(const std::string& folder) {
   std::vector<RunWorker> workers;
-  const Json file = read_run_file(folder).value_or(Json::object());
-  for (const Json& worker : objects_at(file, "workers"))
+  const nlohmann::json file = read_run_file(folder).value_or(nlohmann::json::object());
+  for (const nlohmann::json& worker : objects_at(file, "workers"))
     if (const auto rank = worker.find("rank"); rank != worker.end() && rank->is_number_unsigned() &&
                                                rank->get<std::uint64_t>() < 1'000'000)
       workers.push_back({rank->get<int>(), text_at(worker, "host")});
   return workers;
 }
 
-bool is_running(const Json& status) {
+bool is_running(const nlohmann::json& status) {
   const std::string state = text_at(status, "state");
   return state != "done" && state != "stopped" && state != "failed" && state != "killed" &&
          state != "unknown";
 }
 
-std::optional<int> exit_code_of(const Json& status) {
+std::optional<int> exit_code_of(const nlohmann::json& status) {
   const std::optional<double> code = number_at(status, "exit_code");
   return code && *code >= 0 && *code < 256 ? std::optional(static_cast<int>(*code)) : std::nullopt;
 }
 
-std::string outcome_line(const Json& status) {
+std::string outcome_line(const nlohmann::json& status) {
   std::string line = text_at(status, "state");
-  const Json launcher = object_at(status, "launcher");
+  const nlohmann::json launcher = object_at(status, "launcher");
   const std::string host = text_at(launcher, "host");
   if (line == "killed") return "killed: its launcher is gone and has written no verdict";
   if (line == "unknown") return fmt::format("unknown: its launcher ran on {0}; ask on {0}", host);
@@ -205,7 +206,7 @@ std::string outcome_line(const Json& status) {
   return reason.empty() ? line : line + ": " + reason;
 }
 
-std::string status_text(const Json& status) {
+std::string status_text(const nlohmann::json& status) {
   std::string text =
       fmt::format("run         {}\nstate       {}\n", text_at(status, "run"), outcome_line(status));
   const auto line = [&](const char* name, const std::string& value) {

@@ -18,7 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSecondsToSave = 120;
 constexpr int kMaxFailures = 3;                    // of the whole job, then it stays failed
 constexpr std::size_t kMaxStem = 40;               // a pod's name has at most 63 characters
 constexpr std::int64_t kMaxConfigBytes = 900'000;  // a Secret has at most 1 MiB

@@ -12,8 +12,6 @@
 namespace hgt {
 namespace {
 
-constexpr int kSecondsToSave = 120;
-
 class SubmitSlurm final : public Command {
  public:
   std::string_view name() const override { return "submit slurm"; }

@@ -6,6 +6,9 @@
 
 namespace hgt {
 
+/// Between the signal that the time is over and the end.
+inline constexpr int kSecondsToSave = 120;
+
 class Options;
 
 /// A training that a scheduler starts on its nodes: what `submit slurm` and `submit k8s` share.

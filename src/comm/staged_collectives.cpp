@@ -12,7 +12,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
+constexpr std::size_t kStagedBytes = std::size_t{8} << 20;
 
 /// Collectives of host memory, for a GPU's memory too: one piece at a time is copied to the host,
 /// on a queue after the work that compute had when the collective was entered, and its result is
@@ -63,7 +63,7 @@ class StagedCollectives final : public Collectives {
  private:
   static void* pinned(const CudaModule& module) {
     void* memory = nullptr;
-    check(module.device().allocate_pinned(kPieceBytes, &memory));
+    check(module.device().allocate_pinned(kStagedBytes, &memory));
     return memory;
   }
 
@@ -80,14 +80,14 @@ class StagedCollectives final : public Collectives {
     return there;
   }
 
-  Staging staging() const { return {queue_, static_cast<std::byte*>(piece_.get()), kPieceBytes}; }
+  Staging staging() const { return {queue_, static_cast<std::byte*>(piece_.get()), kStagedBytes}; }
 
   /// Runs body(values) on host memory; on device memory, piece by piece, body(a copy).
   template <class Body>
   void staged(std::span<std::byte> values, const Body& body) {
     if (!on_device(values)) return body(values);
-    for (std::size_t at = 0; at < values.size(); at += kPieceBytes) {
-      const auto part = values.subspan(at, std::min(kPieceBytes, values.size() - at));
+    for (std::size_t at = 0; at < values.size(); at += kStagedBytes) {
+      const auto part = values.subspan(at, std::min(kStagedBytes, values.size() - at));
       const std::span copy(static_cast<std::byte*>(piece_.get()), part.size());
       queue_.copy(copy.data(), part.data(), part.size());
       queue_.synchronize();

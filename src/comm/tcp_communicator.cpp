@@ -15,7 +15,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kMessageBytes = std::size_t{1} << 20;
 // A shorter sum takes as long as its messages, of which one after another two levels need more.
 constexpr std::size_t kTwoLevelBytes = std::size_t{64} << 10;
 
@@ -51,10 +51,10 @@ class TcpCollectives final : public Collectives {
   /// The bytes pass along the ring from the root; a rank sends a piece while it gets the next.
   void broadcast(std::span<std::byte> bytes, int root) override {
     const int n = size(), hops = (rank() - root + n) % n;
-    const std::size_t pieces = (bytes.size() + kPieceBytes - 1) / kPieceBytes;
+    const std::size_t pieces = (bytes.size() + kMessageBytes - 1) / kMessageBytes;
     const auto piece = [&](std::size_t i) {
-      return i < pieces ? bytes.subspan(i * kPieceBytes,
-                                        std::min(kPieceBytes, bytes.size() - i * kPieceBytes))
+      return i < pieces ? bytes.subspan(i * kMessageBytes,
+                                        std::min(kMessageBytes, bytes.size() - i * kMessageBytes))
                         : std::span<std::byte>();
     };
     for (std::size_t i = 0; i <= pieces; ++i) {
@@ -91,7 +91,7 @@ class TcpCollectives final : public Collectives {
   /// is summed, the next ones are on their way.
   template <class T>
   void sum_own_parts(std::span<T> values, std::span<const OwnedRange> parts) {
-    constexpr std::int64_t kPiece = kPieceBytes / sizeof(T);
+    constexpr std::int64_t kPiece = kMessageBytes / sizeof(T);
     PartsLeft left(parts, size());
     const std::int64_t turns = left.turns(kPiece);
     std::array<Turn<T>, 2> both;

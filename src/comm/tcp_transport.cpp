@@ -17,7 +17,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::chrono::milliseconds kLeaveTimeout{5000};
+constexpr std::chrono::milliseconds kPeerLeaveTimeout{5000};
 
 }  // namespace
 
@@ -175,7 +175,7 @@ void TcpTransport::leave() noexcept {
   try {
     channel_.set(name(rank()), "");
     for (int peer = 0; peer < size(); ++peer)
-      channel_.get(name(peer), std::min(options_.timeout, kLeaveTimeout));
+      channel_.get(name(peer), std::min(options_.timeout, kPeerLeaveTimeout));
   } catch (const std::exception&) {
     // A peer that failed will not come; its own error says why.
   }

@@ -14,7 +14,6 @@ namespace hgt {
 namespace {
 
 constexpr double kMaxWorkers = 1e6;
-constexpr double kMaxBatch = 1e9;
 
 /// Numbers with more divisors than any smaller one.
 constexpr std::int64_t kHighlyComposite[] = {

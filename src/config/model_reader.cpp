@@ -18,7 +18,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kMaxFileBytes = 1 << 20;
+constexpr std::int64_t kMaxModelFileBytes = 1 << 20;
 
 std::ptrdiff_t count_errors(const Loading& loading) {
   return std::ranges::count(loading.result.problems, Severity::kError, &Problem::severity);
@@ -57,7 +57,7 @@ class ModelReader {
         given->second.value = folder;
       require_model_config(folder);
       const std::string at = path.ends_with(".json") ? path : folder + "/config.json";
-      const std::string text = read_file(at, kMaxFileBytes, ErrorKind::kConfig);
+      const std::string text = read_file(at, kMaxModelFileBytes, ErrorKind::kConfig);
       check_model_config(folder, text);
       file = parse(text, at);
     } catch (const Error& e) {

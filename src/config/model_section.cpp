@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // With these limits no product of the sizes of a model overflows.
-constexpr double kMaxTokens = 1e8, kMaxWidth = 1e6, kMaxLayers = 1e4;
+constexpr double kMaxWidth = 1e6, kMaxLayers = 1e4;
 
 std::vector<Field> sizes() {
   const In in{&Config::model};
@@ -27,7 +27,7 @@ std::vector<Field> sizes() {
   return {
       used("vocab_size", in(&M::vocab_size), "default: the tokenizer's")
           .at_least(0)
-          .at_most(kMaxTokens)
+          .at_most(kMaxSequenceLength)
           .auto_is("0")
           .aka({"padded_vocab_size"}),
       size("hidden_size", &M::hidden_size, kMaxWidth, "width", {"n_embd"}),
@@ -44,8 +44,8 @@ std::vector<Field> sizes() {
       size("head_dim", &M::head_dim, kMaxWidth,
            "width of a head; default, if none is named: hidden_size / num_attention_heads",
            {"kv_channels"}),
-      size("max_position_embeddings", &M::max_position_embeddings, kMaxTokens, "longest sequence",
-           {"n_positions", "n_ctx"}),
+      size("max_position_embeddings", &M::max_position_embeddings, kMaxSequenceLength,
+           "longest sequence", {"n_positions", "n_ctx"}),
   };
 }
 
@@ -89,7 +89,7 @@ std::vector<Field> positions() {
   };
   Field window = whole("sliding_window", Kind::kInteger, "tokens that a query sees")
                      .at_least(1)
-                     .at_most(kMaxTokens);
+                     .at_most(kMaxSequenceLength);
   window.takes_null = true;
   return {
       window,
@@ -130,7 +130,7 @@ std::vector<Field> neutral_only() {
 }
 
 /// Other keys of HF's files.
-std::vector<Field> ignored_keys() {
+std::vector<Field> ignored_model_keys() {
   std::vector<Field> out;
   for (const char* name : {"architectures",
                            "dtype",
@@ -183,7 +183,7 @@ Field model_section() {
   };
   fields[0].default_varies = true;  // it must be given, here or by the folder of `init`
   fields[2].key_class = KeyClass::kUsed;
-  for (auto make : {sizes, numbers, positions, neutral_only, ignored_keys})
+  for (auto make : {sizes, numbers, positions, neutral_only, ignored_model_keys})
     for (Field& field : make()) fields.push_back(std::move(field));
   for (Field& field : fields) leave_default_to_family(field);
   Field out =

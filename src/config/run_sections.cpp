@@ -13,8 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // With these limits no product of the lengths of a run, or of the parallel sizes, overflows.
-constexpr double kMaxSteps = 1e12, kMaxSamples = 1e15, kMaxEpochs = 1e6, kMaxTokens = 1e8,
-                 kMaxRanks = 1e4;
+constexpr double kMaxSteps = 1e12, kMaxSamples = 1e15, kMaxEpochs = 1e6, kMaxRanks = 1e4;
 
 /// "969,30,1" (Megatron's train, valid, test shares) as the fraction for validation.
 std::vector<Moved> split_to_fraction(const Json& value) {
@@ -79,7 +78,7 @@ Field training_section() {
           used("seq_length", in(&T::seq_length),
                "tokens of a sample; default: model.max_position_embeddings")
               .at_least(0)
-              .at_most(kMaxTokens)
+              .at_most(kMaxSequenceLength)
               .aka({"seq_len", "sequence_length", "sequence_len"}),
           used("seed", in(&T::seed), "seed of the initial weights and of dropout"),
           used("eval_interval", in(&T::eval_interval), "steps between evaluations; 0: none")

@@ -6,6 +6,9 @@
 
 namespace hgt {
 
+inline constexpr double kMaxBatch = 1e9;
+inline constexpr double kMaxSequenceLength = 1e8;
+
 // The table of keys, one file per subject; docs/config.md lists them all.
 std::vector<Field> batch_fields();
 std::vector<Field> toplevel_fields();

@@ -10,8 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kMaxBatch = 1e9;
-
 std::vector<Field> communication_fields() {
   const std::vector<Choice> types = {
       {"fp32"},

@@ -302,7 +302,7 @@ void store(const Slot& slot, const Json& value) {
 
 namespace {
 
-struct Loading {
+struct LoadValue {
   Json operator()(std::monostate) const { return nullptr; }
   Json operator()(const bool* in) const { return *in; }
   Json operator()(const std::int64_t* in) const { return *in; }
@@ -330,7 +330,7 @@ struct Loading {
 }  // namespace
 
 Json load(const Field& field, Config& config) {
-  Json out = std::visit(Loading(), field.slot(config));
+  Json out = std::visit(LoadValue(), field.slot(config));
   if (field.kind == Kind::kInteger && out.is_number_float()) out = saturated(out.get<double>());
   if (field.kind == Kind::kBool && out.is_number()) out = out != 0;
   return out;

@@ -11,12 +11,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Z = ZeroConfig;
 
-const In in{&Config::zero};
+const In zero_key{&Config::zero};
 
 /// A limit in elements. HF's Trainer sets "auto" to a number that suits PyTorch's allocator.
 Field limit(std::string name, std::int64_t Z::*member, std::string help,
             std::vector<std::string> aliases = {}) {
-  return used(std::move(name), in(member), std::move(help))
+  return used(std::move(name), zero_key(member), std::move(help))
       .elements()
       .auto_is(std::to_string(Z().*member), "DeepSpeed's default")
       .aka(std::move(aliases));
@@ -41,7 +41,7 @@ Field old_offload(std::string name, const std::string& target) {
 }
 
 Field device(std::string Z::*member, int stage) {
-  return used("device", in(member),
+  return used("device", zero_key(member),
               "none: on the device that computes; cpu: in the CPU's memory, where training on the "
               "CPU has it anyway")
       .one_of({{"none"},
@@ -118,7 +118,7 @@ std::vector<Field> variants() {
   };
 }
 
-std::vector<Field> ignored_keys() {
+std::vector<Field> ignored_zero_keys() {
   std::vector<Field> out = {ignored("leaf_module", Kind::kAny, "PyTorch modules")};
   for (const char* name :
        {"allgather_partitions", "use_multi_rank_bucket_allreduce", "load_from_fp32_weights",
@@ -138,7 +138,7 @@ std::vector<Field> ignored_keys() {
 
 Field zero_section() {
   std::vector<Field> fields = {
-      used("stage", in(&Z::stage),
+      used("stage", zero_key(&Z::stage),
            "what is split among the workers: 0 nothing, 1 optimizer state, 2 gradients too, 3 "
            "parameters too")
           .at_least(0)
@@ -185,7 +185,7 @@ Field zero_section() {
       offload_optimizer(),
   };
   fields[0].refuses_auto = true;
-  for (auto make : {variants, ignored_keys})
+  for (auto make : {variants, ignored_zero_keys})
     for (Field& field : make()) fields.push_back(std::move(field));
   Field out = section("zero_optimization", "ZeRO: shared optimizer state, gradients and parameters",
                       std::move(fields));

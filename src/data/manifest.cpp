@@ -20,7 +20,7 @@ namespace hgt {
 namespace {
 
 constexpr std::string_view kFormat = "hgtrain tokens";
-constexpr std::int64_t kMaxBytes = 1 << 20;
+constexpr std::int64_t kMaxManifestBytes = 1 << 20;
 constexpr const char* kSeal = "manifest_xxh3";
 
 std::string hex(std::uint64_t hash) {
@@ -103,8 +103,9 @@ std::string to_text(const Manifest& m) {
 }
 
 bool is_manifest(const std::string& file) {
-  return !is_folder(file) && File::open(file, O_RDONLY).size() <= kMaxBytes &&
-         read_file(file, kMaxBytes).find(fmt::format("\"{}\"", kFormat)) != std::string::npos;
+  return !is_folder(file) && File::open(file, O_RDONLY).size() <= kMaxManifestBytes &&
+         read_file(file, kMaxManifestBytes).find(fmt::format("\"{}\"", kFormat)) !=
+             std::string::npos;
 }
 
 std::optional<Manifest> read_manifest(const std::string& path) {
@@ -112,7 +113,7 @@ std::optional<Manifest> read_manifest(const std::string& path) {
   const std::string file = prefix + ".json";
   if (prefix.empty() || !path_exists(file)) return std::nullopt;
   try {
-    const auto json = parse_json<nlohmann::ordered_json>(read_file(file, kMaxBytes));
+    const auto json = parse_json<nlohmann::ordered_json>(read_file(file, kMaxManifestBytes));
     if (!json.is_object() || json.value("format", "") != kFormat) return std::nullopt;
     if (const auto version = json_integer(json.at("format_version"));
         version < 1 || version > Manifest::kFormatVersion)

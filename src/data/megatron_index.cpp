@@ -10,6 +10,7 @@
 
 #include "hgtrain/base/checked.h"
 
+#include "damaged_file.h"
 #include "hashing_writer.h"
 
 namespace hgt {
@@ -53,12 +54,6 @@ class ArrayReader {
   std::vector<T> buffer_;
 };
 
-[[noreturn]] void fail(const File& file, std::int64_t offset, const std::string& what) {
-  throw Error(ErrorKind::kData,
-              fmt::format("{} is damaged at byte {}: {}", file.path(), offset, what),
-              "prepare the data again, or copy the file again");
-}
-
 template <class T>
 T field(const File& file, std::int64_t offset) {
   return ArrayReader<T>(file, offset, 1).next();
@@ -72,13 +67,15 @@ std::int64_t check_sequences(const File& file, std::int64_t sequences, TokenType
   for (std::int64_t i = 0; i < sequences; ++i) {
     const std::int32_t length = lengths.next();
     if (length < 0)
-      fail(file, lengths.offset(), fmt::format("sequence {} has {} tokens", i, length));
+      throw damaged_file(file, lengths.offset(),
+                         fmt::format("sequence {} has {} tokens", i, length));
     const std::int64_t expected =
         checked_mul(tokens, static_cast<std::int64_t>(size_of(type)), "bytes of tokens");
     if (const std::int64_t start = starts.next(); start != expected)
-      fail(file, starts.offset(),
-           fmt::format("sequence {} starts at byte {} of the .bin, the one before ends at {}", i,
-                       start, expected));
+      throw damaged_file(
+          file, starts.offset(),
+          fmt::format("sequence {} starts at byte {} of the .bin, the one before ends at {}", i,
+                      start, expected));
     tokens = checked_add(tokens, length, "number of tokens");
   }
   return tokens;
@@ -91,14 +88,14 @@ void check_documents(const File& file, std::int64_t sequences, std::int64_t entr
   for (std::int64_t i = 0; i < entries; ++i) {
     const std::int64_t at = index.next();
     if (at < before || at > sequences || (i == 0 && at != 0))
-      fail(file, index.offset(),
-           fmt::format("document {} starts at sequence {} of {}, after {}", i, at, sequences,
-                       before));
+      throw damaged_file(file, index.offset(),
+                         fmt::format("document {} starts at sequence {} of {}, after {}", i, at,
+                                     sequences, before));
     before = at;
   }
   if (before != sequences)
-    fail(file, index.offset(),
-         fmt::format("the documents end at sequence {} of {}", before, sequences));
+    throw damaged_file(file, index.offset(),
+                       fmt::format("the documents end at sequence {} of {}", before, sequences));
 }
 
 }  // namespace
@@ -107,15 +104,18 @@ MegatronIndex read_megatron_index(const std::string& path) {
   const File file = File::open(path, O_RDONLY);
   const std::int64_t bytes = file.size();
   if (bytes < kLengthsOffset)
-    fail(file, bytes, fmt::format("it ends within its header of {} bytes", kLengthsOffset));
+    throw damaged_file(file, bytes,
+                       fmt::format("it ends within its header of {} bytes", kLengthsOffset));
   std::array<char, 9> magic{};
   file.read_at(0, std::as_writable_bytes(std::span(magic)));
-  if (magic != kMagic) fail(file, 0, "it does not start with MMIDIDX: not a Megatron index");
+  if (magic != kMagic)
+    throw damaged_file(file, 0, "it does not start with MMIDIDX: not a Megatron index");
   if (const auto version = field<std::uint64_t>(file, kVersionOffset); version != 1)
-    fail(file, kVersionOffset, fmt::format("version {}, but only 1 is known", version));
+    throw damaged_file(file, kVersionOffset,
+                       fmt::format("version {}, but only 1 is known", version));
   const auto code = field<std::uint8_t>(file, kTypeOffset);
   if (code < 1 || code > 8)
-    fail(file, kTypeOffset, fmt::format("dtype code {} is not from 1 to 8", code));
+    throw damaged_file(file, kTypeOffset, fmt::format("dtype code {} is not from 1 to 8", code));
   const auto type = static_cast<TokenType>(code);
 
   const auto sequences = field<std::int64_t>(file, kSequencesOffset);
@@ -123,11 +123,12 @@ MegatronIndex read_megatron_index(const std::string& path) {
   const bool plausible =
       sequences >= 0 && sequences <= bytes / 12 && entries >= 1 && entries <= bytes / 8;
   if (!plausible || kLengthsOffset + 12 * sequences + 8 * entries != bytes)
-    fail(file, kSequencesOffset,
-         fmt::format(
-             "the header counts {} sequences and {} index entries, which does not fit a file of "
-             "{} bytes",
-             sequences, entries, bytes));
+    throw damaged_file(
+        file, kSequencesOffset,
+        fmt::format(
+            "the header counts {} sequences and {} index entries, which does not fit a file of "
+            "{} bytes",
+            sequences, entries, bytes));
   const std::int64_t tokens = check_sequences(file, sequences, type);
   check_documents(file, sequences, entries);
   return {type, entries - 1, tokens};

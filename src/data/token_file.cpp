@@ -12,6 +12,7 @@
 #include "hgtrain/base/xxh3.h"
 
 #include "content_hash.h"
+#include "damaged_file.h"
 #include "megatron_index.h"
 
 namespace hgt {
@@ -24,12 +25,6 @@ constexpr std::int32_t kLlmCMagic16 = 20240520;
 constexpr std::int32_t kLlmCMagic32 = 20240801;
 constexpr std::int32_t kLlmCEvalMagic = 20240522;  // multiple choice questions, not a token stream
 constexpr std::int64_t kLlmCHeaderBytes = 1024;
-
-[[noreturn]] void fail(const File& file, std::int64_t offset, const std::string& what,
-                       const std::string& hint = "prepare the data again, or copy the file again") {
-  throw Error(ErrorKind::kData,
-              fmt::format("{} is damaged at byte {}: {}", file.path(), offset, what), hint);
-}
 
 TokenType bare_token_type(const std::string& name) {
   if (name == "auto" || name == "uint16") return TokenType::kUint16;
@@ -48,13 +43,14 @@ TokenType check_llm_c(const File& file, std::span<const std::int32_t, 3> header,
   const auto [magic, version, count] = std::array{header[0], header[1], header[2]};
   const int known = magic == kLlmCMagic16 ? 1 : 7;
   if (version != known)
-    fail(file, 4, fmt::format("version {}, but only {} is known", version, known));
+    throw damaged_file(file, 4, fmt::format("version {}, but only {} is known", version, known));
   const auto type = magic == kLlmCMagic16 ? TokenType::kUint16 : TokenType::kUint32;
   const std::int64_t expected = kLlmCHeaderBytes + count * static_cast<std::int64_t>(size_of(type));
   if (count < 0 || bytes != expected)
-    fail(file, 8,
-         fmt::format("the header counts {} {} tokens, {} bytes in all; the file has {}", count,
-                     name_of(type), expected, bytes));
+    throw damaged_file(
+        file, 8,
+        fmt::format("the header counts {} {} tokens, {} bytes in all; the file has {}", count,
+                    name_of(type), expected, bytes));
   return type;
 }
 
@@ -117,9 +113,9 @@ TokenFile TokenFile::open_megatron(const std::string& prefix) {
   TokenFile tokens(File::open(prefix + ".bin", O_RDONLY), Format::kMegatron, index.type, 0);
   const std::int64_t bytes = tokens.file_.size();
   if (const std::int64_t expected = tokens.byte_offset(index.num_tokens); bytes != expected)
-    fail(tokens.file_, std::min(bytes, expected),
-         fmt::format("{} bytes, but {}.idx counts {} {} tokens, {} bytes", bytes, prefix,
-                     index.num_tokens, name_of(index.type), expected));
+    throw damaged_file(tokens.file_, std::min(bytes, expected),
+                       fmt::format("{} bytes, but {}.idx counts {} {} tokens, {} bytes", bytes,
+                                   prefix, index.num_tokens, name_of(index.type), expected));
   tokens.num_documents_ = index.num_documents;
   return tokens;
 }
@@ -137,8 +133,9 @@ TokenFile TokenFile::open_single(const std::string& path, TokenType bare_type) {
   }
   refuse_text(file, bytes);
   if (bytes % static_cast<std::int64_t>(size_of(bare_type)) != 0)
-    fail(file, bytes, fmt::format("it ends within a token of type {}", name_of(bare_type)),
-         "say what it holds with data.token_dtype (uint16, uint32)");
+    throw damaged_file(file, bytes,
+                       fmt::format("it ends within a token of type {}", name_of(bare_type)),
+                       "say what it holds with data.token_dtype (uint16, uint32)");
   return TokenFile(std::move(file), Format::kBare, bare_type, 0);
 }
 

@@ -15,7 +15,7 @@ namespace hgt {
 
 namespace {
 
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 28;
+constexpr std::int64_t kMaxTokenizerBytes = std::int64_t{1} << 28;
 
 /// The name of the token that ends a text: "eos_token" of tokenizer_config.json or
 /// special_tokens_map.json; "" if neither has it.
@@ -40,14 +40,15 @@ std::string usual_end_of_text(const TokenizerParts& parts) {
 }  // namespace
 
 std::unique_ptr<Tokenizer> Tokenizer::from_json(const std::string& path) {
-  std::string text = read_file(path, kMaxBytes);
+  std::string text = read_file(path, kMaxTokenizerBytes);
   try {
     TokenizerParts parts = parse_tokenizer_json(text);
     std::vector<std::pair<std::string, std::string>> files = {{"tokenizer.json", std::move(text)}};
     std::string end_of_text;
     for (const std::string& name : tokenizer_file_names(parent_folder(path))) {
       const std::string companion = parent_folder(path) + "/" + name;
-      if (name != "tokenizer.json") files.emplace_back(name, read_file(companion, kMaxBytes));
+      if (name != "tokenizer.json")
+        files.emplace_back(name, read_file(companion, kMaxTokenizerBytes));
     }
     for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
       for (const auto& [companion, content] : files)
@@ -66,7 +67,7 @@ std::unique_ptr<Tokenizer> Tokenizer::from_folder(const std::string& folder) {
   if (!path_exists(path))
     throw Error(ErrorKind::kData, fmt::format("{} has no tokenizer.json", folder),
                 "copy the model's tokenizer.json there");
-  if (read_file(path, kMaxBytes) == byte_tokenizer_json()) return byte();
+  if (read_file(path, kMaxTokenizerBytes) == byte_tokenizer_json()) return byte();
   return from_json(path);
 }
 
@@ -82,7 +83,7 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
 bool is_same_tokenizer(const std::string& a, const std::string& b) {
   const auto text_of = [](const std::string& name) {
     if (name == "byte") return byte_tokenizer_json();
-    return read_file(is_folder(name) ? name + "/tokenizer.json" : name, kMaxBytes);
+    return read_file(is_folder(name) ? name + "/tokenizer.json" : name, kMaxTokenizerBytes);
   };
   const std::string text_a = text_of(a), text_b = text_of(b);
   return text_a == text_b || tokenizer_identity(text_a) == tokenizer_identity(text_b);

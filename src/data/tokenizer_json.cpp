@@ -152,7 +152,7 @@ std::vector<std::string> bytes_by_id(const Bpe& bpe, const json& added, const De
   return bytes;
 }
 
-TokenizerParts parse(const json& file) {
+TokenizerParts read_parts(const json& file) {
   const json normalizer = file.value("normalizer", json());
   const Normalizer normalize = parse_normalizer(normalizer);
   const json added_list = file.value("added_tokens", json::array());
@@ -181,7 +181,8 @@ TokenizerParts parse(const json& file) {
   return parts;
 }
 
-/// What parse() takes the ids from, without what may differ between two files of one tokenizer.
+/// What read_parts() takes the ids from, without what may differ between two files of one
+/// tokenizer.
 json identity(const json& file) {
   const auto part = [&](const char* name) { return file.value(name, json()); };
   const json& model = file.at("model");
@@ -223,7 +224,7 @@ auto read_json(const std::string& text, Read read) {
 }  // namespace
 
 TokenizerParts parse_tokenizer_json(const std::string& text) {
-  return read_json(text, parse);
+  return read_json(text, read_parts);
 }
 
 std::uint64_t tokenizer_identity(const std::string& text) {

@@ -13,6 +13,7 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/machine/network.h"
 
+#include "guard.h"
 #include "look_at_host.h"
 
 namespace hgt {
@@ -20,7 +21,6 @@ namespace {
 
 constexpr std::int64_t kWindowBytes = 1 << 20;
 constexpr std::int64_t kMaxLeaseMs = 86'400'000;
-constexpr std::chrono::seconds kGuardLimit{5};  // from SIGKILL to killing the guards themselves
 
 /// By which the launcher, or the jump host next to us, has reached this host; "" if it has dialled.
 std::string ssh_address() {

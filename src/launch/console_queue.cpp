@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kFullBytes = 1 << 20;
 // What poll() promises room for in a pipe: more could block.
-constexpr std::size_t kPieceBytes = 4096;
+constexpr std::size_t kMaxWriteBytes = 4096;
 
 bool can_take(int fd) {
   pollfd event{fd, POLLOUT, 0};
@@ -87,7 +87,7 @@ void ConsoleQueue::drop(Output& output, int error_number) {
 void ConsoleQueue::pump(Output& output) {
   std::size_t done = 0;
   while (done < output.queue.size() && can_take(output.fd)) {
-    const std::size_t bytes = std::min(kPieceBytes, output.queue.size() - done);
+    const std::size_t bytes = std::min(kMaxWriteBytes, output.queue.size() - done);
     const ssize_t written = ::write(output.fd, output.queue.data() + done, bytes);
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (written < 0) {

@@ -13,6 +13,9 @@ namespace hgt {
 /// The descriptor a worker finds its control channel at.
 inline constexpr int kControlFd = 3;
 
+/// From SIGKILL to the workers to killing the guards themselves.
+inline constexpr std::chrono::seconds kGuardLimit{5};
+
 /// What a guard reports about its worker, once.
 struct WorkerEnd {
   int wait_status = 0;  ///< as wait(2) gives it

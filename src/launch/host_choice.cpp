@@ -21,10 +21,6 @@ constexpr std::int64_t kMaxTimeout = 1'000'000;
 constexpr const char* kFilterHint =
     "hosts are separated by @, and the slots of a host by commas: a@b:0,2-3";
 
-Error refused(const std::string& message, const std::string& hint = "") {
-  return {ErrorKind::kConfig, message, hint};
-}
-
 struct NodeRange {
   std::int64_t min = 0;  ///< 0: `max`
   std::int64_t max = 0;

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::size_t kMaxDigits = 9;  // of an int
 
-[[noreturn]] void refuse(const std::string& message, const std::string& hint = "") {
-  throw Error(ErrorKind::kConfig, message, hint);
-}
-
 std::string trimmed(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string::npos) return "";
@@ -33,10 +29,12 @@ std::vector<std::string> numbers_in(const std::string& word) {
   const std::string first = word.substr(0, dash);
   const std::string last = dash == std::string::npos ? first : word.substr(dash + 1);
   if (!is_number(first) || !is_number(last))
-    refuse(fmt::format("'{}' is neither a number nor a range", word), "write a range as 1-16");
+    throw refused(fmt::format("'{}' is neither a number nor a range", word),
+                  "write a range as 1-16");
   const int from = std::stoi(first), to = std::stoi(last);
-  if (to < from) refuse(fmt::format("the range {} ends before it begins", word));
-  if (to - from >= kMaxHosts) refuse(fmt::format("the range {} has more than {}", word, kMaxHosts));
+  if (to < from) throw refused(fmt::format("the range {} ends before it begins", word));
+  if (to - from >= kMaxHosts)
+    throw refused(fmt::format("the range {} has more than {}", word, kMaxHosts));
   std::vector<std::string> out;
   for (int number = from; number <= to; ++number)
     out.push_back(fmt::format("{:0{}}", number, first.size()));
@@ -63,7 +61,7 @@ std::vector<std::string> expand_names(const std::string& text) {
   const std::size_t open = text.find('[');
   if (open == std::string::npos) return {text};
   const std::size_t close = text.find(']', open);
-  if (close == std::string::npos) refuse(fmt::format("'{}' has no ] for its [", text));
+  if (close == std::string::npos) throw refused(fmt::format("'{}' has no ] for its [", text));
   const std::string inside = text.substr(open + 1, close - open - 1);
   if (inside.find(':') != std::string::npos) return {text};
   const std::vector<std::string> ends = expand_names(text.substr(close + 1));
@@ -71,7 +69,7 @@ std::vector<std::string> expand_names(const std::string& text) {
   for (const std::string& range : split_outside_brackets(inside, ','))
     for (const std::string& number : numbers_in(range)) {
       if (out.size() + ends.size() > kMaxHosts)
-        refuse(fmt::format("'{}' names more than {} hosts", text, kMaxHosts));
+        throw refused(fmt::format("'{}' names more than {} hosts", text, kMaxHosts));
       for (const std::string& end : ends) out.push_back(text.substr(0, open) + number + end);
     }
   return out;
@@ -88,7 +86,8 @@ std::vector<std::string> device_list(const std::string& text) {
     else
       for (const std::string& number : numbers_in(word))
         out.push_back(std::to_string(std::stoi(number)));
-    if (out.size() > kMaxHosts) refuse(fmt::format("'{}' are more than {}", text, kMaxHosts));
+    if (out.size() > kMaxHosts)
+      throw refused(fmt::format("'{}' are more than {}", text, kMaxHosts));
   }
   return out;
 }

@@ -3,9 +3,16 @@
 #include <string>
 #include <vector>
 
+#include "hgtrain/base/error.h"
+
 namespace hgt {
 
 inline constexpr int kMaxHosts = 4096;
+
+/// What is wrong with the hosts that the user names.
+inline Error refused(const std::string& message, const std::string& hint = "") {
+  return {ErrorKind::kConfig, message, hint};
+}
 
 /// The words between the `separator`s that stand in no brackets, without spaces around them.
 std::vector<std::string> split_outside_brackets(const std::string& text, char separator);

@@ -22,16 +22,12 @@ constexpr const char* kListHint =
     "hosts are separated by commas, and each may have a number of workers: a:4,n[01-16]:8";
 constexpr const char* kFileHint = "each line is a host and the number of its workers: a slots=4";
 
-[[noreturn]] void refuse(const std::string& message, const std::string& hint = "") {
-  throw Error(ErrorKind::kConfig, message, hint);
-}
-
 int number_in(const std::string& text, const char* what, int max) {
   int out = 0;
   const char* const end = text.data() + text.size();
   const auto [last, error] = std::from_chars(text.data(), end, out);
   if (error != std::errc() || last != end || out < 1 || out > max)
-    refuse(fmt::format("'{}' is not {}, 1 to {}", text, what, max));
+    throw refused(fmt::format("'{}' is not {}, 1 to {}", text, what, max));
   return out;
 }
 
@@ -49,7 +45,7 @@ bool is_odd(const std::string& text) {
 
 /// The name as ssh takes it: an address of IPv6 without the brackets that it has in lists.
 std::string name_in(const std::string& text) {
-  if (text.empty()) refuse("a host has no name");
+  if (text.empty()) throw refused("a host has no name");
   std::string out = text;
   const std::size_t bracket = out.find('[');
   if (bracket != std::string::npos && out.back() == ']' &&
@@ -57,11 +53,11 @@ std::string name_in(const std::string& text) {
     out.pop_back();
     out.erase(bracket, 1);
   } else if (out.find(':') != std::string::npos) {
-    refuse(fmt::format("'{}' is not the name of a host; an IPv6 address has brackets: [fd00::1]",
-                       text));
+    throw refused(fmt::format(
+        "'{}' is not the name of a host; an IPv6 address has brackets: [fd00::1]", text));
   }
   if (is_odd(out) || bare_name(out).empty())
-    refuse(fmt::format("'{}' is not the name of a host", text));
+    throw refused(fmt::format("'{}' is not the name of a host", text));
   return out;
 }
 
@@ -73,8 +69,10 @@ std::vector<std::string> names_in(const std::string& text) {
 
 void add(JobHost host, std::vector<JobHost>& hosts) {
   for (const JobHost& other : hosts)
-    if (is_same_host(host.name, other.name)) refuse(fmt::format("{} is given twice", host.name));
-  if (hosts.size() == kMaxHosts) refuse(fmt::format("there are more than {} hosts", kMaxHosts));
+    if (is_same_host(host.name, other.name))
+      throw refused(fmt::format("{} is given twice", host.name));
+  if (hosts.size() == kMaxHosts)
+    throw refused(fmt::format("there are more than {} hosts", kMaxHosts));
   hosts.push_back(std::move(host));
 }
 
@@ -92,7 +90,7 @@ class HostfileReader {
   }
   std::vector<JobHost> hosts() const {
     wrong_.throw_if_any();
-    if (hosts_.empty()) refuse(path_ + " names no host", kFileHint);
+    if (hosts_.empty()) throw refused(path_ + " names no host", kFileHint);
     return hosts_;
   }
 
@@ -116,21 +114,21 @@ class HostfileReader {
       const std::string key = words[i].substr(0, equals);
       has_slots = has_slots || key == "slots";
       attempt([&] {
-        if (!keys.insert(key).second) refuse(fmt::format("{} is given twice", key));
+        if (!keys.insert(key).second) throw refused(fmt::format("{} is given twice", key));
         read_key(words[i], key, equals == std::string::npos ? "" : words[i].substr(equals + 1),
                  host);
       });
     }
-    if (!has_slots) refuse(fmt::format("{} has no slots=N", words[0]));
+    if (!has_slots) throw refused(fmt::format("{} has no slots=N", words[0]));
     if (!host.devices.empty() && host.workers > 0 &&
         host.devices.size() != static_cast<std::size_t>(host.workers))
-      refuse(fmt::format("gpus names {}, and slots={}", host.devices.size(), host.workers),
-             "each worker has a GPU: slots=2 gpus=0,3");
+      throw refused(fmt::format("gpus names {}, and slots={}", host.devices.size(), host.workers),
+                    "each worker has a GPU: slots=2 gpus=0,3");
     const std::vector<std::string> names = names_in(words[0]);
     if (!host.address.empty() && names.size() > 1)
-      refuse(fmt::format("addr={} is the address of one host, and {} names {}", host.address,
-                         words[0], names.size()),
-             "a line for each, or iface=NAME if it is that interface's address everywhere");
+      throw refused(fmt::format("addr={} is the address of one host, and {} names {}", host.address,
+                                words[0], names.size()),
+                    "a line for each, or iface=NAME if it is that interface's address everywhere");
     for (const std::string& name : names)
       attempt([&] {
         host.name = name;
@@ -145,22 +143,23 @@ class HostfileReader {
     } else if (key == "gpus") {
       host.devices = device_list(value);
       const std::set<std::string> distinct(host.devices.begin(), host.devices.end());
-      if (distinct.size() != host.devices.size()) refuse(fmt::format("{} names a GPU twice", word));
+      if (distinct.size() != host.devices.size())
+        throw refused(fmt::format("{} names a GPU twice", word));
     } else if (key == "user") {
-      if (is_odd(value)) refuse(fmt::format("'{}' is not the name of a user", value));
+      if (is_odd(value)) throw refused(fmt::format("'{}' is not the name of a user", value));
       host.user = value;
     } else if (key == "ssh_port") {
       host.ssh_port = number_in(value, "a port", 65535);
     } else if (key == "addr") {
-      if (is_odd(value)) refuse(fmt::format("'{}' is not an address", value));
+      if (is_odd(value)) throw refused(fmt::format("'{}' is not an address", value));
       host.address = value;
     } else if (key == "iface") {
-      if (is_odd(value)) refuse(fmt::format("'{}' is not a network interface", value));
+      if (is_odd(value)) throw refused(fmt::format("'{}' is not a network interface", value));
       host.interface = value;
     } else if (word == "spare") {
       host.is_spare = true;
     } else {
-      refuse(
+      throw refused(
           fmt::format("'{}' is not known here: slots=N, gpus=0-3, user=NAME, ssh_port=N, "
                       "addr=ADDRESS, iface=NAME and spare are",
                       word));

@@ -10,7 +10,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::size_t kPieceBytes = 256;        // what a piece takes besides its text, about
+constexpr std::size_t kPieceOverhead = 256;     // what a piece takes besides its text, about
 constexpr std::chrono::milliseconds kTick{20};  // lines that come within it are shown together
 
 bool ends_line(std::string_view text) {
@@ -75,7 +75,7 @@ void MergedOutput::add(Source& source, Stream stream, const Piece& piece) {
     ++group->waiting;
     if (source.waiting.empty()) group->next.emplace(number, source.rank);
   });
-  waiting_bytes_ += text.size() + kPieceBytes;
+  waiting_bytes_ += text.size() + kPieceOverhead;
   const auto until = (Clock::now() + kWait).time_since_epoch() / kTick * kTick;
   source.waiting.push_back(
       {stream, std::move(text), piece.continues, group, Clock::time_point(until), number});
@@ -134,7 +134,7 @@ void MergedOutput::show_next() {
 void MergedOutput::take_next(Source& source) {
   const Waiting piece = std::move(source.waiting.front());
   source.waiting.pop_front();
-  waiting_bytes_ -= piece.text.size() + kPieceBytes;
+  waiting_bytes_ -= piece.text.size() + kPieceOverhead;
   change(*piece.group, [&] {
     piece.group->next.erase(piece.number);
     --piece.group->waiting;

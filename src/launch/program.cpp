@@ -48,7 +48,7 @@ std::string how_to_run(const std::string& path) {
 }
 
 /// Why `path`, which was meant, cannot be run.
-[[noreturn]] void refuse(const std::string& path) {
+[[noreturn]] void refuse_program(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0)
     throw Error(ErrorKind::kConfig, fmt::format("there is no program {}", path));
@@ -63,7 +63,7 @@ std::string how_to_run(const std::string& path) {
 std::string find_program(const std::string& program, const std::string& path) {
   if (program.empty()) throw Error(ErrorKind::kConfig, "the name of the program is empty");
   if (program.find('/') != std::string::npos) {
-    if (!is_program(program)) refuse(program);
+    if (!is_program(program)) refuse_program(program);
     return program;
   }
   for (std::size_t at = 0; at <= path.size();) {

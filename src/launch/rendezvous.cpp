@@ -18,10 +18,6 @@ extern char** environ;
 namespace hgt {
 namespace {
 
-Error refused(const std::string& message, const std::string& hint) {
-  return {ErrorKind::kConfig, message, hint};
-}
-
 constexpr std::int64_t kMaxJoinSeconds = 30 * 86'400;
 
 std::map<std::string, std::string> own_environment() {

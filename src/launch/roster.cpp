@@ -17,13 +17,12 @@
 
 #include "look_at_host.h"
 #include "ssh_failure.h"
+#include "ssh_host.h"
 
 namespace hgt {
 namespace {
 
 using State = Candidate::State;
-
-constexpr std::ptrdiff_t kMaxCalls = 8;  // at once; sshd's own MaxStartups drops some above 10
 
 [[noreturn]] void throw_no_descriptor() {
   throw Error(ErrorKind::kDevice, fmt::format("no socket: {}", std::strerror(errno)),
@@ -113,7 +112,7 @@ void Roster::call_next() {
   auto calls = std::ranges::count_if(
       hosts_, [](const Host& h) { return h.ssh && h.state == State::kCalled; });
   for (Host& host : hosts_) {
-    if (host.ssh || host.state != State::kCalled || calls == kMaxCalls) continue;
+    if (host.ssh || host.state != State::kCalled || calls == kMaxSshCalls) continue;
     ++calls;
     host.ssh = std::make_unique<SshHost>(
         io_, host.spec, *program_,

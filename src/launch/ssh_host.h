@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <sys/types.h>
@@ -15,6 +16,9 @@
 #include "program_files.h"
 
 namespace hgt {
+
+/// Calls that are made at the same time: sshd's own MaxStartups drops some above 10.
+inline constexpr std::ptrdiff_t kMaxSshCalls = 8;
 
 /// The agent of another host, started by ssh: ssh's stdin and stdout are the stream to it, so
 /// nothing listens, and login and encryption are ssh's. The user's ssh_config, keys, agent and jump

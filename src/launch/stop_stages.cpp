@@ -9,13 +9,14 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/wire/messages.h"
 
+#include "guard.h"
+
 namespace hgt {
 namespace {
 
 using std::chrono::milliseconds;
 
 constexpr milliseconds kAbortLimit{5'000};       // from `abort` to what is next
-constexpr milliseconds kGuardLimit{5'000};       // from SIGKILL to killing the guards themselves
 constexpr milliseconds kUnkillableLimit{5'000};  // from then to giving up
 
 /// What the log says, by Stage.

@@ -21,7 +21,6 @@
 namespace hgt {
 namespace {
 
-constexpr std::ptrdiff_t kMaxCalls = 8;  // at once, as Roster
 constexpr std::chrono::seconds kAnswerLimit{60};
 constexpr std::chrono::seconds kPairLimit{15};
 
@@ -66,7 +65,7 @@ class Survey {
     if (std::ranges::all_of(calls_, &Call::is_done)) return measure_links();
     auto open = std::ranges::count_if(calls_, [](const Call& c) { return c.ssh && !c.is_done; });
     for (Call& call : calls_) {
-      if (call.ssh || open == kMaxCalls) continue;
+      if (call.ssh || open == kMaxSshCalls) continue;
       ++open;
       start(call);
     }

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kHelloBytes = 4096;  // what a stranger may make us hold
 // More than a socket holds, so that all a worker left is read when it has ended; no more, so that
 // one that never stops talking does not keep the loop from the others.
-constexpr int kMaxReads = 64;
+constexpr int kMaxControlReads = 64;
 // States of a process in /proc/PID/stat.
 constexpr char kStopped = 'T';
 constexpr char kTraced = 't';
@@ -187,7 +187,7 @@ void Worker::watch_control() {
 /// Reads what is there; false once the stream is of no further use.
 bool Worker::read_control() {
   std::array<char, 65536> buffer;
-  for (int round = 0; round < kMaxReads && control_.is_open(); ++round) {
+  for (int round = 0; round < kMaxControlReads && control_.is_open(); ++round) {
     const ssize_t bytes =
         recv(control_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (bytes < 0 && errno == EINTR) continue;
