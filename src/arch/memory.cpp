@@ -40,12 +40,15 @@ constexpr std::int64_t kNcclBytes = 1 << 30;
 /// Scratch memory of the CPU threads: what the neediest kernel needs. Which
 /// kernels the worker's CPU chooses is not known here, so what our own packs counts. Only the first
 /// thread has the sums of a norm's gradients.
-std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, DType dtype,
-                            int threads) {
+std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, std::int64_t tokens,
+                            DType dtype, int threads) {
   const std::int64_t attention = cpu::attention_bwd_floats(seq_length, model.head_dim);
   const std::int64_t norm =
       cpu::kNormChunks * cpu::norm_sums(model.hidden_size, !family_of(model).rms_norm);
-  const std::int64_t product = dtype == DType::kF32 ? cpu::kPackedWideFloats : cpu::kPackedFloats;
+  const double flops = 2.0 * static_cast<double>(tokens) * static_cast<double>(model.hidden_size) *
+                       static_cast<double>(std::max(model.intermediate_size, model.vocab_size));
+  std::int64_t product = cpu::kPackedFloats;
+  if (dtype == DType::kF32) product = flops < cpu::kMinTimedFlops ? 0 : cpu::kPackedWideFloats;
   const std::int64_t any = std::max(attention, product);
   return std::max(any, norm) + times(any, threads - 1);
 }
@@ -271,9 +274,10 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
     out.push_back({"rope tables",
                    times(times(sizes.seq_length, config.model.head_dim / 2), 2 * kFloatBytes)});
   if (on_cpu) {
-    out.push_back({"scratch of threads",
-                   times(scratch_floats(model, sizes.seq_length, dtype, threads), kFloatBytes)});
     const std::int64_t rows = times(sizes.batch, sizes.seq_length / sizes.context_size);
+    out.push_back(
+        {"scratch of threads",
+         times(scratch_floats(model, sizes.seq_length, rows, dtype, threads), kFloatBytes)});
     const bool has_head = std::ranges::any_of(
         ranges, [&](const ActivationSizes& range) { return range.has_head(model); });
     out.push_back({"packed operands of matrix products",

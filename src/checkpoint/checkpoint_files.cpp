@@ -104,8 +104,8 @@ void check_generation_config(const std::string& folder) {
 }
 
 /// config.json and all that is copied.
-void write_texts(Manifest& manifest, const std::string& folder, ModelConfig model, DType weights,
-                 const SourceFiles& source) {
+void write_texts(CheckpointManifest& manifest, const std::string& folder, ModelConfig model,
+                 DType weights, const SourceFiles& source) {
   std::vector<std::string> changed;  // tokens that the run has otherwise than its source
   Json config;
   if (source.config.empty()) {
@@ -174,12 +174,13 @@ TensorFiles plan_tensor_files(const ParameterTable& table, const FlatState& flat
   return out;
 }
 
-Manifest create_checkpoint_files(const std::string& folder, const ModelConfig& model,
-                                 const CheckpointWriter::Options& options,
-                                 const SourceFiles& source, const TrainingState& state,
-                                 DType weights_dtype, CheckpointWriter::Reason reason,
-                                 const TensorFiles& files) {
-  Manifest manifest{state.step, options.layout, {}, reason == CheckpointWriter::Reason::kBest};
+CheckpointManifest create_checkpoint_files(const std::string& folder, const ModelConfig& model,
+                                           const CheckpointWriter::Options& options,
+                                           const SourceFiles& source, const TrainingState& state,
+                                           DType weights_dtype, CheckpointWriter::Reason reason,
+                                           const TensorFiles& files) {
+  CheckpointManifest manifest{
+      state.step, options.layout, {}, reason == CheckpointWriter::Reason::kBest};
   for (const auto& [stem, planned] : files) create_files(folder, stem, planned, manifest);
   write_texts(manifest, folder, model, weights_dtype, source);
   write_listed_file(manifest, folder, kTrainingStateName, training_state_text(state));
@@ -201,8 +202,8 @@ std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFil
   return out;
 }
 
-void write_manifest(const std::string& folder, Manifest manifest, const TensorFiles& files,
-                    std::vector<PlacedBlock> blocks) {
+void write_manifest(const std::string& folder, CheckpointManifest manifest,
+                    const TensorFiles& files, std::vector<PlacedBlock> blocks) {
   std::vector<const PlannedFile*> by_number;
   for (const auto& [stem, planned] : files)
     for (const PlannedFile& file : planned) by_number.push_back(&file);

@@ -38,11 +38,11 @@ TensorFiles plan_tensor_files(const ParameterTable& table, const FlatState& flat
 
 /// The first of three steps, in which a checkpoint comes into an empty folder: creates everything
 /// but the manifest, the planned files without their data. Returns the manifest so far.
-Manifest create_checkpoint_files(const std::string& folder, const ModelConfig& model,
-                                 const CheckpointWriter::Options& options,
-                                 const SourceFiles& source, const TrainingState& state,
-                                 DType weights_dtype, CheckpointWriter::Reason reason,
-                                 const TensorFiles& files);
+CheckpointManifest create_checkpoint_files(const std::string& folder, const ModelConfig& model,
+                                           const CheckpointWriter::Options& options,
+                                           const SourceFiles& source, const TrainingState& state,
+                                           DType weights_dtype, CheckpointWriter::Reason reason,
+                                           const TensorFiles& files);
 
 /// A block of the planned files, which are counted through all stems.
 struct PlacedBlock {
@@ -56,8 +56,8 @@ std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFil
 
 /// The last step: writes the manifest, with the blocks of all ranks in any order. Then everything
 /// is fsynced except the folder's own names.
-void write_manifest(const std::string& folder, Manifest manifest, const TensorFiles& files,
-                    std::vector<PlacedBlock> blocks);
+void write_manifest(const std::string& folder, CheckpointManifest manifest,
+                    const TensorFiles& files, std::vector<PlacedBlock> blocks);
 
 /// Throws `error`, which says how the checkpoint in `folder` is damaged, with the one before it in
 /// the hint.

@@ -50,7 +50,7 @@ void check_tied_head(const TensorFolder& source, const Destination& embedding) {
   });
 }
 
-void load(const std::string& folder, const std::string& stem, const Manifest* manifest,
+void load(const std::string& folder, const std::string& stem, const CheckpointManifest* manifest,
           const ParameterTable& table, const FlatTensor& parameters, std::span<const Slice> slices,
           TensorRank tensor) {
   const std::map<std::string, Destination> destinations =
@@ -79,7 +79,7 @@ void load_hf_weights(const std::string& folder, const ParameterTable& table,
   if (!path_exists(folder + "/" + kManifestName))
     return load(folder, stem, nullptr, table, parameters, slices, tensor);
   try {
-    const Manifest manifest = read_manifest(folder, stem);
+    const CheckpointManifest manifest = read_manifest(folder, stem);
     load(folder, stem, &manifest, table, parameters, slices, tensor);
   } catch (const Error& e) {
     throw_offering_before(e, folder);

@@ -79,7 +79,7 @@ std::string same_name(const std::string& name) {
   return name;
 }
 
-bool has_average(const Manifest& manifest) {
+bool has_average(const CheckpointManifest& manifest) {
   return std::any_of(manifest.files.begin(), manifest.files.end(),
                      [](const auto& file) { return file.first.starts_with("ema"); });
 }
@@ -137,7 +137,7 @@ struct CheckpointReader::Contents {
   const std::string folder;
   const FlatState flat;
   const ParameterTable& table;
-  const Manifest manifest;
+  const CheckpointManifest manifest;
   const LoadedCheckpoint loaded;
   std::vector<Kind> kinds;
 };

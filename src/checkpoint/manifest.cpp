@@ -100,7 +100,7 @@ ManifestFile parse_file(const json& entry) {
   return file;
 }
 
-Manifest from_json(const json& json) {
+CheckpointManifest from_json(const json& json) {
   if (json.at("format") != kFormat)
     throw Error(ErrorKind::kData, "this is not an hgtrain checkpoint");
   if (json.at("version") != kVersion && json["version"] != 1)
@@ -109,7 +109,7 @@ Manifest from_json(const json& json) {
         fmt::format("the checkpoint has format version {}, this program reads versions 1 and {}",
                     json["version"].dump(), kVersion),
         "use the version of hgtrain that wrote it");
-  Manifest manifest;
+  CheckpointManifest manifest;
   manifest.step = json_integer(json.at("step"));
   manifest.only_best = json.value("only_best", false);
   const auto& layout = json.at("layout");
@@ -140,7 +140,7 @@ std::string manifest_seal(std::string_view body) {
   return fmt::format(",\n \"manifest_xxh3\": \"{}\"\n}}\n", hash_text(xxh3(body)));
 }
 
-std::string manifest_text(const Manifest& manifest) {
+std::string manifest_text(const CheckpointManifest& manifest) {
   nlohmann::ordered_json out{{"format", kFormat}, {"version", kVersion}, {"step", manifest.step}};
   if (manifest.only_best) out["only_best"] = true;
   for (const auto& [name, size] : kLayoutSizes) out["layout"][name] = manifest.layout.*size;
@@ -155,7 +155,7 @@ std::string manifest_text(const Manifest& manifest) {
   return body + manifest_seal(body);
 }
 
-Manifest parse_manifest(std::string_view text) {
+CheckpointManifest parse_manifest(std::string_view text) {
   const std::size_t seal_bytes = manifest_seal("").size();
   const std::string_view body = text.substr(0, text.size() - std::min(text.size(), seal_bytes));
   if (text.substr(body.size()) != manifest_seal(body))
@@ -167,7 +167,7 @@ Manifest parse_manifest(std::string_view text) {
   }
 }
 
-Manifest read_manifest_file(const std::string& folder) {
+CheckpointManifest read_manifest_file(const std::string& folder) {
   const std::string path = folder + "/" + kManifestName;
   try {
     return parse_manifest(read_file(path, kMaxManifestBytes));
@@ -177,8 +177,8 @@ Manifest read_manifest_file(const std::string& folder) {
   }
 }
 
-Manifest read_manifest(const std::string& folder, std::string_view stem) {
-  Manifest manifest = read_manifest_file(folder);
+CheckpointManifest read_manifest(const std::string& folder, std::string_view stem) {
+  CheckpointManifest manifest = read_manifest_file(folder);
   for (const auto& [name, expected] : manifest.files) {
     if (!belongs_to(stem, name)) continue;
     const std::string file_path = folder + "/" + name;
@@ -194,8 +194,8 @@ Manifest read_manifest(const std::string& folder, std::string_view stem) {
   return manifest;
 }
 
-void write_listed_file(Manifest& manifest, const std::string& folder, const std::string& name,
-                       std::string_view text) {
+void write_listed_file(CheckpointManifest& manifest, const std::string& folder,
+                       const std::string& name, std::string_view text) {
   write_new_file(folder + "/" + name, text);
   manifest.files[name] = {static_cast<std::int64_t>(text.size()), xxh3(text), {}};
 }

@@ -21,35 +21,35 @@ struct ManifestFile {
 
 /// What a checkpoint folder consists of; the file that makes it one, written last. It ends in a
 /// hash of its own text.
-struct Manifest {
+struct CheckpointManifest {
   std::int64_t step = 0;
   ParallelismConfig layout;  ///< that wrote it; any layout may read it
   std::map<std::string, ManifestFile> files;
   bool only_best = false;  ///< CheckpointWriter::Reason::kBest
 };
 
-std::string manifest_text(const Manifest& manifest);
+std::string manifest_text(const CheckpointManifest& manifest);
 
 /// The end of a manifest: the hash of all the text before it.
 std::string manifest_seal(std::string_view body);
 
 /// Error(kData) if the text is not a whole text from manifest_text, in this version or the one
 /// before, whose tensors have one block each.
-Manifest parse_manifest(std::string_view text);
+CheckpointManifest parse_manifest(std::string_view text);
 
 /// Reads the manifest of a folder and checks that every file is there in its size and that the
 /// files without tensors have their hash. Error(kData) names the file.
 /// `stem`: "" or the only tensors that are needed, "model" or "ema"; then other files with tensors
 /// and the counters of the training may be missing.
-Manifest read_manifest(const std::string& folder, std::string_view stem = "");
+CheckpointManifest read_manifest(const std::string& folder, std::string_view stem = "");
 /// The same without a look at the files.
-Manifest read_manifest_file(const std::string& folder);
+CheckpointManifest read_manifest_file(const std::string& folder);
 
 /// The hash as a manifest spells it: 16 hex digits.
 std::string hash_text(std::uint64_t hash);
 
 /// Creates a file, fsyncs it, and enters it into the manifest.
-void write_listed_file(Manifest& manifest, const std::string& folder, const std::string& name,
-                       std::string_view text);
+void write_listed_file(CheckpointManifest& manifest, const std::string& folder,
+                       const std::string& name, std::string_view text);
 
 }  // namespace hgt

@@ -70,7 +70,7 @@ struct Misfits {
 };
 
 /// The manifest's entry for a file. Error(kData) if the file's header is not the one it lists.
-const ManifestFile& listed(const SafetensorsFile& file, const Manifest& manifest) {
+const ManifestFile& listed(const SafetensorsFile& file, const CheckpointManifest& manifest) {
   const auto entry = manifest.files.find(std::filesystem::path(file.path()).filename().string());
   if (entry == manifest.files.end())
     throw Error(ErrorKind::kData, fmt::format("{} is not in the manifest", file.path()));
@@ -149,13 +149,13 @@ std::map<std::string, Destination> destinations_of(const ParameterTable& table,
   return out;
 }
 
-void check_headers(const TensorFolder& source, const Manifest& manifest) {
+void check_headers(const TensorFolder& source, const CheckpointManifest& manifest) {
   for (const SafetensorsFile& file : source.files()) listed(file, manifest);
 }
 
 TensorReads::TensorReads(TensorFolder source, std::map<std::string, Destination> destinations,
                          const std::function<std::string(const std::string&)>& canonical,
-                         const Manifest* manifest, ErrorKind misfit)
+                         const CheckpointManifest* manifest, ErrorKind misfit)
     : source_(std::move(source)), destinations_(std::move(destinations)) {
   if (manifest != nullptr) check_headers(source_, *manifest);
   std::set<std::string> met;
@@ -210,7 +210,7 @@ std::vector<PlannedFile> plan_files(const std::string& stem, std::vector<NamedTe
 }
 
 void create_files(const std::string& folder, const std::string& stem,
-                  const std::vector<PlannedFile>& files, Manifest& manifest) {
+                  const std::vector<PlannedFile>& files, CheckpointManifest& manifest) {
   std::int64_t total_bytes = 0;
   nlohmann::ordered_json index{{"metadata", {{"total_size", 0}}}};
   for (const PlannedFile& file : files) {

@@ -37,7 +37,7 @@ class TensorFolder {
 };
 
 /// Error(kData) if a file is not in the manifest, or has another header.
-void check_headers(const TensorFolder& source, const Manifest& manifest);
+void check_headers(const TensorFolder& source, const CheckpointManifest& manifest);
 
 /// Where a tensor belongs.
 struct Destination {
@@ -65,7 +65,7 @@ class TensorReads {
   ///   misfit        kind of the Error that lists every missing, unexpected and misshaped tensor
   TensorReads(TensorFolder source, std::map<std::string, Destination> destinations,
               const std::function<std::string(const std::string&)>& canonical,
-              const Manifest* manifest, ErrorKind misfit);
+              const CheckpointManifest* manifest, ErrorKind misfit);
 
   const TensorFolder& source() const { return source_; }
   /// See SafetensorsFile::read.
@@ -91,6 +91,6 @@ std::vector<PlannedFile> plan_files(const std::string& stem, std::vector<NamedTe
 /// Creates the planned files, with their headers alone, and their index if there are several, and
 /// enters them into the manifest.
 void create_files(const std::string& folder, const std::string& stem,
-                  const std::vector<PlannedFile>& files, Manifest& manifest);
+                  const std::vector<PlannedFile>& files, CheckpointManifest& manifest);
 
 }  // namespace hgt

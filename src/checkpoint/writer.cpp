@@ -129,7 +129,7 @@ class Writer : public CheckpointWriter {
   void commit(const TrainingState& state, const FlatState& flat, Reason reason) {
     const TensorFiles files = plan_tensor_files(table_, flat, options_.max_shard_bytes);
     const std::string made = path(step_name(state.step) + kUnfinished + random_suffix());
-    Manifest manifest;
+    CheckpointManifest manifest;
     try {
       const auto create = [&] {
         make_folders(made);
@@ -201,7 +201,7 @@ class Writer : public CheckpointWriter {
   /// Which of the existing checkpoints were saved only because they were the best.
   void find_only_best() {
     for (const std::string& folder : list_checkpoints(options_.run_dir)) try {
-        if (const Manifest manifest = read_manifest_file(folder); manifest.only_best)
+        if (const CheckpointManifest manifest = read_manifest_file(folder); manifest.only_best)
           only_best_.insert(manifest.step);
       } catch (const Error& e) {
         log_warning("a damaged checkpoint stays: {}", e.message());

@@ -36,7 +36,7 @@ std::string with(const std::string& old_text, const std::string& new_text) {
 }  // namespace
 
 TEST_CASE("a manifest is read as it was written") {
-  Manifest manifest;
+  CheckpointManifest manifest;
   manifest.step = 100;
   manifest.layout = {.data_parallel_size = 4,
                      .tensor_parallel_size = 2,
@@ -48,7 +48,7 @@ TEST_CASE("a manifest is read as it was written") {
       1'000'000'000'000,
       1,
       {{"a.b", {{0, 2}}}, {"c \"d\"", {{0, 3}, {1 << 24, 4}, {99'999'999'999, 5}}}}};
-  const Manifest back = parse_manifest(manifest_text(manifest));
+  const CheckpointManifest back = parse_manifest(manifest_text(manifest));
   CHECK(back.step == 100);
   CHECK(back.layout.data_parallel_size == 4);
   CHECK(back.layout.tensor_parallel_size == 2);
@@ -61,7 +61,7 @@ TEST_CASE("a manifest is read as it was written") {
 }
 
 TEST_CASE("a manifest of an earlier version names no context ranks and no virtual stages") {
-  const Manifest manifest = parse_manifest(seal(kBody));
+  const CheckpointManifest manifest = parse_manifest(seal(kBody));
   CHECK(manifest.layout.data_parallel_size == 2);
   CHECK(manifest.layout.context_parallel_size == 1);
   CHECK(manifest.layout.virtual_pipeline_stages == 1);

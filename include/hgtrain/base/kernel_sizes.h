@@ -37,6 +37,9 @@ inline constexpr std::int64_t kPackedDepth = 384, kPackedColumns = 576, kPackedR
 /// The left block's rows are apart.
 inline constexpr std::int64_t kPackedLeftFloats = kPackedRows * (kPackedDepth + 16);
 /// The floats that a product needs in a thread: if its c is fp32, and otherwise.
+/// An fp32 product of fewer operations is oneDNN's; of one that has more, oneDNN and our own kernel
+/// are timed.
+inline constexpr double kMinTimedFlops = 1e8;
 inline constexpr std::int64_t kPackedWideFloats = kPackedDepth * kPackedColumns + kPackedLeftFloats;
 inline constexpr std::int64_t kPackedFloats = kPackedWideFloats + kPackedBand * kPackedColumns;
 

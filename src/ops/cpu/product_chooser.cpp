@@ -14,7 +14,6 @@ namespace hgt::cpu {
 namespace {
 
 constexpr std::string_view kOwn = "own", kLibrary = "oneDNN";
-constexpr double kMinFlops = 1e8;  ///< of a cell: smaller ones are not worth the time
 constexpr int kRepeats = 3;
 constexpr double kMuchFaster = 0.97;  ///< our own kernel's time in oneDNN's, if it is chosen
 
@@ -43,7 +42,8 @@ struct Scratch {
 /// A part of the cell that takes some milliseconds.
 Product<float> sample_of(Product<float> cell) {
   constexpr std::int64_t kRows = 1024, kColumns = 1152, kDepth = 2048;
-  cell.m = std::min(cell.m, kRows);
+  constexpr std::int64_t kMinRows = 64, kMaxFloats = 1 << 20;  // the rows of logits are long
+  cell.m = std::min(cell.m, std::clamp(kMaxFloats / cell.ldc, kMinRows, kRows));
   cell.n = std::min(cell.n, kColumns);
   cell.k = std::min(cell.k, kDepth);
   return cell;
@@ -59,7 +59,7 @@ ProductChooser::ProductChooser(const std::string& cpu, const std::vector<std::st
 
 bool ProductChooser::prefers_own(const Product<float>& p) {
   if (2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) <
-      kMinFlops)
+      kMinTimedFlops)
     return false;
   const std::tuple key{p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.add};
   const std::lock_guard lock(mutex_);

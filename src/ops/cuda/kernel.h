@@ -54,12 +54,6 @@ struct alignas(16) Vector {
   __device__ void set(int i, float x) { store(elements + i, x); }
 };
 
-#if defined(__clang__) && defined(__CUDA__)  // whose headers have it for elements of 16 bits only
-__device__ inline void __stwb(uint4* to, uint4 value) {
-  *to = value;
-}
-#endif
-
 /// The vector at an aligned place. As uint4, because nvcc may copy the elements of a struct one by
 /// one.
 template <class T>
