@@ -116,7 +116,8 @@ class NcclCommunicator final : public Communicator {
     count_sent(2 * peers() * values.size() / (peers() + 1));
     if (rounds_once(values, type))
       return run_collective(sum_of(values, type), [&](const Announcement& what) {
-        const std::vector<OwnedRange> parts = even_parts(values.size() / size_of(type));
+        const std::vector<OwnedRange> parts =
+            even_parts(static_cast<std::int64_t>(values.size() / size_of(type)), size());
         queue(what, [&] {
           add_in_fp32(values.data(), type, parts);
           const std::vector<OwnedRange> bytes =
@@ -272,20 +273,14 @@ class NcclCommunicator final : public Communicator {
   bool rounds_once(std::span<const std::byte> values, DType type) const {
     return received_ != nullptr && size_of(type) == 2 && is_on_device(values);
   }
-  std::vector<OwnedRange> even_parts(std::size_t elements) const {
-    std::vector<OwnedRange> parts;
-    for (int rank = 0; rank < size(); ++rank)
-      parts.push_back({even_range(static_cast<std::int64_t>(elements), size(), rank), rank});
-    return parts;
-  }
   /// Queues a reduce-scatter of 16-bit values, turn by turn.
   void add_in_fp32(std::byte* values, DType type, std::span<const OwnedRange> parts) {
-    const std::int64_t most = kReceivedBytes / static_cast<std::int64_t>(size_of(type)) /
-                              static_cast<std::int64_t>(peers());
+    const std::int64_t max_elements = kReceivedBytes / static_cast<std::int64_t>(size_of(type)) /
+                                      static_cast<std::int64_t>(peers());
     PartsLeft left(parts, size());
-    for (std::int64_t turns = left.turns(most); turns > 0; --turns) {
+    for (std::int64_t turns = left.turns(max_elements); turns > 0; --turns) {
       std::vector<OwnedRange> taken;
-      for (const PackedPart& part : left.take_packed(most))
+      for (const PackedPart& part : left.take_packed(max_elements))
         taken.push_back({part.elements, part.packed.rank});
       enter([&] {
         return nccl_.exchange_parts(comm_, values, type, taken.data(), taken.size(),

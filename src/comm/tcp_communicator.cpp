@@ -72,9 +72,7 @@ class TcpCollectives final : public Collectives {
   /// Each rank sums a part of the values, and gives it to all.
   template <class T>
   void sum_in_parts(std::span<T> values) {
-    std::vector<OwnedRange> parts;
-    for (int owner = 0; owner < size(); ++owner)
-      parts.push_back({even_range(static_cast<std::int64_t>(values.size()), size(), owner), owner});
+    const std::vector<OwnedRange> parts = even_parts(std::ssize(values), size());
     sum_own_parts(values, parts);
     send_own_parts(values, parts);
   }

@@ -12,6 +12,12 @@ constexpr double kTolerance = 1e-6;
 
 }  // namespace
 
+std::vector<OwnedRange> even_parts(std::int64_t total, int ranks) {
+  std::vector<OwnedRange> out;
+  for (int rank = 0; rank < ranks; ++rank) out.push_back({even_range(total, ranks, rank), rank});
+  return out;
+}
+
 std::vector<OwnedRange> counted_in_bytes(std::vector<OwnedRange> parts, std::int64_t size) {
   for (OwnedRange& part : parts)
     part.elements = {part.elements.begin * size, part.elements.end * size};

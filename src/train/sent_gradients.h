@@ -21,9 +21,8 @@ class SentGradients {
   bool are_copies() const { return !copies_.empty(); }
   /// Queues: the unit's gradients are rounded. Returns what to sum.
   Tensor round(int unit, Stream stream) const;
-  /// Queues: elements of the sum, counted from the unit's begin, become those of the unit's
-  /// gradients.
-  void take_back(int unit, Range elements, Stream stream) const;
+  /// The unit's copy, in which its sum arrives.
+  Tensor copy(int unit) const { return copies_[static_cast<std::size_t>(unit)]; }
 
  private:
   const UnitSlots& slots_;

@@ -6,6 +6,7 @@
 
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
+#include "hgtrain/optim/round.h"
 
 #include "host_copies.h"
 
@@ -180,7 +181,11 @@ void UnitExchange::wait_for_sums() {
       wait_on_host(host_->computed, comm_);
     });
   }
-  for (int unit = 0; unit < std::ssize(units_); ++unit) wait_for_sum(unit);
+  std::optional<std::uint64_t> last;
+  for (const UnitState& unit : units_) last = std::max(last, unit.reducing);
+  wait(last);
+  for (int unit = 0; unit < std::ssize(units_); ++unit)
+    if (std::exchange(state(unit).reducing, {})) take_back_sum(unit, stream_);
 }
 
 void UnitExchange::send(int unit) {
@@ -204,14 +209,13 @@ void UnitExchange::wait_for_sum(int unit) {
   take_back_sum(unit, stream_);
 }
 
-/// What this rank has of it: all, or its own part.
+/// What this rank has of it becomes the gradients': all, or its own part.
 void UnitExchange::take_back_sum(int unit, Stream stream) {
   if (!sent_.are_copies()) return;
-  const Range& elements = plan_.shape.units[static_cast<std::size_t>(unit)].elements;
-  if (plan_.stage() == 0) return sent_.take_back(unit, {0, elements.size()}, stream);
+  const Tensor sum = sent_.copy(unit), gradients = slots_.gradients(unit);
+  if (plan_.stage() == 0) return round_to(sum, gradients, stream);
   for (const Slice& slice : state(unit).own)
-    sent_.take_back(
-        unit, {slice.elements.begin - elements.begin, slice.elements.end - elements.begin}, stream);
+    round_to(part_of(sum, unit, slice), part_of(gradients, unit, slice), stream);
 }
 
 void UnitExchange::wait_for_weights(int unit) {

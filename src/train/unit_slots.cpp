@@ -10,11 +10,12 @@ Tensor nothing(DType dtype, Device device) {
   return Tensor(nullptr, {0}, dtype, device);
 }
 
-/// A tensor for each unit: its part of `flat` or, if units have slots, of a new buffer for its own.
-std::vector<Tensor> tensors_of(const StepShape& shape, const std::vector<int>& slots,
-                               const std::vector<std::int64_t>& slot_elements,
-                               const FlatTensor& flat, DType dtype, const char* name, Device device,
-                               std::vector<Buffer>& memory) {
+}  // namespace
+
+std::vector<Tensor> tensors_of_units(const StepShape& shape, const std::vector<int>& slots,
+                                     const std::vector<std::int64_t>& slot_elements,
+                                     const FlatTensor& flat, DType dtype, const std::string& name,
+                                     Device device, std::vector<Buffer>& memory) {
   const std::size_t first = memory.size();
   for (const std::int64_t size : slot_elements)
     memory.emplace_back(name, size * static_cast<std::int64_t>(size_of(dtype)), device);
@@ -31,6 +32,8 @@ std::vector<Tensor> tensors_of(const StepShape& shape, const std::vector<int>& s
   }
   return out;
 }
+
+namespace {
 
 std::vector<Tensor> tensors_by_block(const ParameterTable& table, const StepShape& shape,
                                      const std::vector<Tensor>& of_units) {
@@ -65,9 +68,9 @@ UnitSlots::UnitSlots(const ParameterTable& table, const RankPlan& plan,
                      const FlatBuffers& buffers) {
   const StepShape& shape = plan.shape;
   const Schedule& schedule = plan.schedule;
-  weights_ = tensors_of(shape, schedule.parameter_slots, schedule.parameter_slot_elements,
-                        buffers.weights(), buffers.compute_dtype, "gathered weights",
-                        buffers.device, memory_);
+  weights_ = tensors_of_units(shape, schedule.parameter_slots, schedule.parameter_slot_elements,
+                              buffers.weights(), buffers.compute_dtype, "gathered weights",
+                              buffers.device, memory_);
   std::vector<int> slots = schedule.gradient_slots;
   std::vector<std::int64_t> elements = schedule.gradient_slot_elements;
   if (slots.empty() && buffers.is_offloaded())  // each unit has a slot of its own
@@ -75,8 +78,8 @@ UnitSlots::UnitSlots(const ParameterTable& table, const RankPlan& plan,
       slots.push_back(static_cast<int>(std::ssize(slots)));
       elements.push_back(unit.elements.size());
     }
-  gradients_ = tensors_of(shape, slots, elements, buffers.gradient_values(), DType::kF32,
-                          "gradients of blocks", buffers.device, memory_);
+  gradients_ = tensors_of_units(shape, slots, elements, buffers.gradient_values(), DType::kF32,
+                                "gradients of blocks", buffers.device, memory_);
   block_weights_ = tensors_by_block(table, shape, weights_);
   block_gradients_ = tensors_by_block(table, shape, gradients_);
   if (!shape.is_tied_across()) return;

@@ -30,6 +30,9 @@ struct OwnedRange {
   bool operator==(const OwnedRange&) const = default;
 };
 
+/// An equal part of `total` elements for each rank, as even_range cuts them.
+std::vector<OwnedRange> even_parts(std::int64_t total, int ranks);
+
 /// The same parts of a buffer with elements of `size` bytes, for collectives that count bytes.
 std::vector<OwnedRange> counted_in_bytes(std::vector<OwnedRange> parts, std::int64_t size);
 

@@ -1,15 +1,24 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/device/buffer.h"
+#include "hgtrain/optim/flat_tensor.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/tensor/tensor.h"
 #include "hgtrain/train/flat_buffers.h"
 
 namespace hgt {
+
+/// A tensor for each unit: its part of `flat` or, if units have slots, of a new buffer for its
+/// slot, which is added to `memory`. A unit without elements has no values.
+std::vector<Tensor> tensors_of_units(const StepShape& shape, const std::vector<int>& slots,
+                                     const std::vector<std::int64_t>& slot_elements,
+                                     const FlatTensor& flat, DType dtype, const std::string& name,
+                                     Device device, std::vector<Buffer>& memory);
 
 /// Where the units' weights and gradients lie on the device while a step uses them: in the flat
 /// buffers, if these have all of them there, or else in slots. Units take turns to use one, as the
