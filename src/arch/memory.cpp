@@ -37,9 +37,9 @@ constexpr std::int64_t kLibraryBytes = 384 << 20;
 /// on eight H100s (#1685).
 constexpr std::int64_t kNcclBytes = 1 << 30;
 
-/// Scratch memory of the CPU threads: what the neediest kernel needs. Which
-/// kernels the worker's CPU chooses is not known here, so what our own packs counts. Only the first
-/// thread has the sums of a norm's gradients.
+/// Scratch memory of the CPU threads: what the neediest kernel needs. It is not known here which
+/// kernels the worker's CPU chooses, so what our own packs counts if it may be chosen. Only the
+/// first thread has the sums of a norm's gradients.
 std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, std::int64_t tokens,
                             DType dtype, int threads) {
   const std::int64_t attention = cpu::attention_bwd_floats(seq_length, model.head_dim);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/bench/bench.h"
 
 namespace hgt {
@@ -67,19 +68,19 @@ Occupancy occupancy_of(int sm, int threads, int registers, int shared_bytes) {
   if (sm != 80 && sm != 90)
     throw Error(ErrorKind::kInternal, fmt::format("the limits of sm_{} are not known", sm));
   const int all_shared = (sm == 80 ? 164 : 228) * 1024;
-  const auto round_up = [](int x, int unit) { return (x + unit - 1) / unit * unit; };
-  const int warps = round_up(threads, kWarpThreads) / kWarpThreads;
-  const int of_warp = std::max(round_up(registers * kWarpThreads, kRegisterUnit), kRegisterUnit);
+  const std::int64_t warps = round_up(threads, kWarpThreads) / kWarpThreads;
+  const std::int64_t of_warp =
+      std::max<std::int64_t>(round_up(registers * kWarpThreads, kRegisterUnit), kRegisterUnit);
   // A warp's registers are those of the part of the multiprocessor that runs it.
-  const int register_warps = kRegisters / kParts / of_warp * kParts;
-  const int of_block = round_up(shared_bytes + kReservedShared, kSharedUnit);
-  const std::pair<int, const char*> limits[] = {{kWarps / warps, "threads"},
-                                                {kBlocks, "blocks"},
-                                                {register_warps / warps, "registers"},
-                                                {all_shared / of_block, "shared memory"}};
-  const auto least = *std::min_element(std::begin(limits), std::end(limits),
-                                       [](auto a, auto b) { return a.first < b.first; });
-  return {least.first, static_cast<double>(least.first * warps) / kWarps, least.second};
+  const std::int64_t register_warps = kRegisters / kParts / of_warp * kParts;
+  const std::int64_t of_block = round_up(shared_bytes + kReservedShared, kSharedUnit);
+  const std::pair<std::int64_t, const char*> limits[] = {{kWarps / warps, "threads"},
+                                                         {kBlocks, "blocks"},
+                                                         {register_warps / warps, "registers"},
+                                                         {all_shared / of_block, "shared memory"}};
+  const auto [blocks, limit] =
+      std::ranges::min(limits, {}, &std::pair<std::int64_t, const char*>::first);
+  return {static_cast<int>(blocks), static_cast<double>(blocks * warps) / kWarps, limit};
 }
 
 Json plan_ops(DType type) {

@@ -273,11 +273,11 @@ struct Inspect {
 /// Files that this host must have before Spawn (FileReceiver). Once.
 struct PushFiles {
   static constexpr MessageKind kKind = MessageKind::kPushFiles;
-  std::string folder;  ///< where relative paths begin; "" = where the agent is
+  std::string folder;  ///< in which relative paths begin; "" = the agent's own
   std::vector<std::string> files;
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> times_ns;  ///< of their last changes, since 1970
-  std::int32_t for_all = 0;            ///< so many; the others are for a host that has `mark`
+  std::int32_t for_all = 0;  ///< the first files; the others are for a host that has `mark`
   std::string mark;
   static auto fields(auto& m) {
     return std::tie(m.folder, m.files, m.sizes, m.times_ns, m.for_all, m.mark);

@@ -349,7 +349,8 @@ void Roster::begin() {
   look_for_returns();
 }
 
-/// Those of the next attempt. Hosts that have not been asked are.
+/// Whether the hosts of the next attempt have the files that are pushed; tells those that do not
+/// know of them yet.
 bool Roster::have_files() {
   bool out = true;
   for (const RankBlock& block : world_) {

@@ -30,18 +30,19 @@ constexpr std::int64_t attention_bwd_floats(std::int64_t keys, std::int64_t head
   return 5 * rows * round_up(head_dim, kAttentionVector) + kTile * (3 * kTile + 2);
 }
 
-/// Our own kernel packs blocks of this depth of its operands: so many columns of the right one, so
-/// many rows of the left one. If c has 16 bits, the sums of so many rows are computed in turn.
+/// Our own kernel for products packs a block of each operand, at most kPackedDepth deep: of
+/// kPackedColumns columns of the right one, and of kPackedRows rows of the left one. If c has 16
+/// bits, it computes kPackedBand rows of c at a time.
 inline constexpr std::int64_t kPackedDepth = 384, kPackedColumns = 576, kPackedRows = 96,
                               kPackedBand = 1056;
-/// The left block's rows are apart.
+/// The rows of the left block have gaps between them.
 inline constexpr std::int64_t kPackedLeftFloats = kPackedRows * (kPackedDepth + 16);
-/// The floats that a product needs in a thread: if its c is fp32, and otherwise.
-/// An fp32 product of fewer operations is oneDNN's; of one that has more, oneDNN and our own kernel
-/// are timed.
-inline constexpr double kMinTimedFlops = 1e8;
+/// The floats that it needs in a thread: if c is fp32, and otherwise.
 inline constexpr std::int64_t kPackedWideFloats = kPackedDepth * kPackedColumns + kPackedLeftFloats;
 inline constexpr std::int64_t kPackedFloats = kPackedWideFloats + kPackedBand * kPackedColumns;
+/// oneDNN computes fp32 products of fewer operations. For larger ones, it and our own kernel are
+/// timed, and the faster one is used.
+inline constexpr double kMinTimedFlops = 1e8;
 
 /// The gradients of a norm's gain and bias are summed over this many chunks of the rows.
 inline constexpr std::int64_t kNormChunks = 64;

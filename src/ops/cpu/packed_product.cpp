@@ -19,9 +19,9 @@ constexpr std::int64_t kColumns = kVectors * kVectorFloats;
 static_assert(kPackedColumns % kColumns == 0 && kPackedRows % kPanelRows == 0 &&
               kPackedBand % kPackedRows == 0);
 
-/// The length of n's parts if they are equal, multiples of `unit`, and at most `most`.
-std::int64_t part_of(std::int64_t n, std::int64_t most, std::int64_t unit) {
-  const std::int64_t parts = (n + most - 1) / most;
+/// The length of n's parts if they are equal, multiples of `unit`, and at most `max_part`.
+std::int64_t part_of(std::int64_t n, std::int64_t max_part, std::int64_t unit) {
+  const std::int64_t parts = (n + max_part - 1) / max_part;
   return round_up((n + parts - 1) / parts, unit);
 }
 
