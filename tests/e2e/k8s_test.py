@@ -50,32 +50,37 @@ class Cluster:
         case.assertEqual(self.service['spec']['selector'], {'job-name': name})
         (self.folder / 'names').write_text('127.0.0.1 localhost\n' + ''.join(
             f'{case.hosts.net}.{i + 1} {name}-{i}.{self.pod["subdomain"]}\n' for i in range(self.spec['completions'])))
+        self.shared = {volume['name']: self.make(volume) for volume in self.pod['volumes'] if 'emptyDir' not in volume}
         self.codes, self.output, self.is_deleted = [], '', False
         self.threads = [threading.Thread(target=self.keep, args=(i,)) for i in range(self.spec['completions'])]
         for thread in self.threads:
             thread.start()
 
-    def volume(self, name):
-        volume = next(v for v in self.pod['volumes'] if v['name'] == name)
+    def make(self, volume):
         if 'persistentVolumeClaim' in volume:
             self.case.assertEqual(volume['persistentVolumeClaim'], {'claimName': 'claim'})
             return self.claim
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
+        folder = self.folder / volume['name']
+        folder.mkdir()
         if 'secret' in volume:
             self.case.assertEqual(volume['secret']['secretName'], self.secret['metadata']['name'])
             for key, value in self.secret['stringData'].items():
                 path = folder / key
-                path.unlink(missing_ok=True)
                 path.write_text(value)
                 path.chmod(volume['secret']['defaultMode'])
+        return folder
+
+    def own(self, name, index):
+        folder = self.folder / f'{name}_{index}'
+        folder.mkdir(exist_ok=True)
         return folder
 
     def start(self, index):
         container, = self.pod['containers']
         mounts = []
         for mount in container['volumeMounts']:
-            mounts += [self.volume(mount['name']), mount['mountPath']]
+            name = mount['name']
+            mounts += [self.shared.get(name) or self.own(name, index), mount['mountPath']]
         root = self.folder / f'root_{index}'
         root.mkdir(exist_ok=True)
         words = [re.sub(r'\$\((\w+)\)|\$\$', lambda m: '$' if m[0] == '$$' else 'EXPANDED', word) for word in container['command'] + container['args']]
