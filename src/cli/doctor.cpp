@@ -75,8 +75,7 @@ class Doctor final : public Command {
       throw Error(ErrorKind::kConfig, "--links needs several hosts", "use --hosts a,b --links");
     if (!hosts.empty() && !is_this_machine(hosts)) return look_at_hosts(hosts);
     const fs::path program_folder = own_program().parent_path();
-    Machine machine = look_at_machine(cuda_library_folders(program_folder));
-    machine.module = ask_worker();
+    const Machine machine = look_at_machine(cuda_library_folders(program_folder), ask_worker());
     const Diagnosis diagnosis = diagnose(machine);
     if (json_)
       say("{}\n", doctor_json(machine, diagnosis).dump(2));

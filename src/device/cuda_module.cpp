@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
+#include <optional>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -15,8 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kModuleFile = "hgtrain_cuda.so";
+/// One for each generation of CUDA in a package, newest first.
+constexpr const char* kModuleFiles[] = {"hgtrain_cuda.so", "hgtrain_cuda12.so"};
 constexpr const char* kCpuHint = "--device cpu needs no GPU";
+/// The runtime says so without a driver, too.
+constexpr int kInsufficientDriver = 35;
 
 std::string cuda_version(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -38,6 +42,20 @@ const CudaTables* tables_of(void* library, const std::string& file) {
   return tables;
 }
 
+const CudaTables* open_module(const std::string& file, const std::vector<fs::path>& folders) {
+  const OpenedLibrary opened = open_library(file, folders);
+  if (!opened.missing.empty())
+    throw Error(ErrorKind::kDevice,
+                fmt::format("the CUDA module needs {}, which was not found", opened.missing),
+                "install the CUDA toolkit and NCCL it was built with (or PyPI's nvidia-cublas and "
+                "nvidia-nccl wheels), or name their folder in LD_LIBRARY_PATH")
+        .in(file);
+  if (opened.handle == nullptr)
+    throw Error(ErrorKind::kDevice, "the CUDA module cannot be opened: " + opened.why, kCpuHint)
+        .in(file);
+  return tables_of(opened.handle, file);
+}
+
 }  // namespace
 
 CudaModule::Search CudaModule::default_search() {
@@ -52,25 +70,26 @@ CudaModule::Search CudaModule::default_search() {
 }
 
 CudaModule::CudaModule(const Search& search) : library_folders_(search.library_folders) {
-  const std::string file = find_in(search.module_folders, kModuleFile).string();
-  if (file.empty()) {
-    Error error(
-        ErrorKind::kDevice, "the CUDA module hgtrain_cuda.so was not found",
-        fmt::format("build where nvcc is installed: scripts/build -Dcuda=enabled; {}", kCpuHint));
-    for (const fs::path& folder : search.module_folders) error.in(folder.string());
-    throw error;
+  std::optional<Error> problem;
+  for (const char* name : kModuleFiles) {
+    const std::string file = find_in(search.module_folders, name).string();
+    if (file.empty()) continue;
+    try {
+      tables_ = open_module(file, search.library_folders);
+      const CudaProbe found = probe();
+      if (found.status != kInsufficientDriver || found.driver_version == 0) return;
+    } catch (const Error& error) {
+      // A module that the driver cannot serve is no help: only the older one's libraries would be.
+      if (!problem || tables_ != nullptr) problem = error;
+    }
   }
-  const OpenedLibrary opened = open_library(file, search.library_folders);
-  if (!opened.missing.empty())
-    throw Error(ErrorKind::kDevice,
-                fmt::format("the CUDA module needs {}, which was not found", opened.missing),
-                "install the CUDA toolkit and NCCL it was built with (or PyPI's nvidia-cublas and "
-                "nvidia-nccl wheels), or name their folder in LD_LIBRARY_PATH")
-        .in(file);
-  if (opened.handle == nullptr)
-    throw Error(ErrorKind::kDevice, "the CUDA module cannot be opened: " + opened.why, kCpuHint)
-        .in(file);
-  tables_ = tables_of(opened.handle, file);
+  if (problem) throw *problem;
+  if (tables_ != nullptr) return;  // `require_device` says that the driver is too old
+  Error error(
+      ErrorKind::kDevice, "the CUDA module hgtrain_cuda.so was not found",
+      fmt::format("build where nvcc is installed: scripts/build -Dcuda=enabled; {}", kCpuHint));
+  for (const fs::path& folder : search.module_folders) error.in(folder.string());
+  throw error;
 }
 
 const CudaModule& CudaModule::get() {
@@ -102,9 +121,7 @@ CudaProbe CudaModule::probe() const {
 }
 
 void require_device(const CudaProbe& probe) {
-  // Without a driver the runtime reports 35 (insufficient driver), not 100 (no device): see the
-  // versions.
-  constexpr int kInsufficientDriver = 35, kNoDevice = 100, kSystemNotReady = 802;
+  constexpr int kNoDevice = 100, kSystemNotReady = 802;
   if (probe.driver_version == 0)
     throw Error(ErrorKind::kDevice, "this machine has no NVIDIA driver",
                 fmt::format("install the driver (nvidia-smi must work); {}", kCpuHint));

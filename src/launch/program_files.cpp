@@ -47,7 +47,7 @@ std::map<std::string, std::string> libraries_of(const std::string& program) {
 /// File by its name in the cache.
 std::map<std::string, std::string> files_of(const fs::path& program) {
   std::map<std::string, std::string> out;
-  for (const char* name : {"hgtrain", "hgtrain-worker", "hgtrain_cuda.so"})
+  for (const char* name : {"hgtrain", "hgtrain-worker", "hgtrain_cuda.so", "hgtrain_cuda12.so"})
     if (const fs::path file = program.parent_path() / name; fs::exists(file)) out[name] = file;
   for (const char* name : {"hgtrain", "hgtrain-worker"})
     for (const auto& [library, path] : libraries_of(program.parent_path() / name))

@@ -31,7 +31,9 @@ std::string cudnn_version(int version) {
 
 struct Known {
   const char* name;
-  std::vector<const char*> files;  ///< newest first
+  std::string file;
+  std::vector<int> versions;  ///< of its name, newest first
+  bool of_cuda;               ///< that version is CUDA's
   const char* symbol;
   int (*version)(void* function);
   std::string (*text)(int version);
@@ -40,30 +42,30 @@ struct Known {
 const std::vector<Known>& known_libraries() {
   static const std::vector<Known> known = {
       {"CUDA runtime",
-       {"libcudart.so.13", "libcudart.so.12"},
+       "libcudart.so",
+       {13, 12},
+       true,
        "cudaRuntimeGetVersion",
        by_argument,
        cuda_version_text},
-      {"cuBLAS",
-       {"libcublasLt.so.13", "libcublasLt.so.12"},
-       "cublasLtGetVersion",
-       by_return,
-       three_parts},
-      {"cuDNN", {"libcudnn.so.9", "libcudnn.so.8"}, "cudnnGetVersion", by_return, cudnn_version},
-      {"NCCL", {"libnccl.so.2"}, "ncclGetVersion", by_argument, three_parts},
+      {"cuBLAS", "libcublasLt.so", {13, 12}, true, "cublasLtGetVersion", by_return, three_parts},
+      {"cuDNN", "libcudnn.so", {9, 8}, false, "cudnnGetVersion", by_return, cudnn_version},
+      {"NCCL", "libnccl.so", {2}, false, "ncclGetVersion", by_argument, three_parts},
   };
   return known;
 }
 
 }  // namespace
 
-std::vector<CudaLibrary> cuda_libraries(const std::vector<std::filesystem::path>& folders) {
+std::vector<CudaLibrary> cuda_libraries(const std::vector<std::filesystem::path>& folders,
+                                        int cuda) {
   std::vector<CudaLibrary> out;
   for (const Known& known : known_libraries()) {
     CudaLibrary library;
     library.name = known.name;
-    for (const char* file : known.files) {
-      void* const handle = open_library(file, folders).handle;
+    for (const int version : known.versions) {
+      if (known.of_cuda && cuda != 0 && version != cuda) continue;
+      void* const handle = open_library(fmt::format("{}.{}", known.file, version), folders).handle;
       void* const function = handle == nullptr ? nullptr : dlsym(handle, known.symbol);
       Dl_info where{};
       if (function == nullptr || dladdr(function, &where) == 0) continue;

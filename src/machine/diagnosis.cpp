@@ -196,12 +196,14 @@ void advise_on_gpus(const std::vector<VisibleGpu>& gpus, std::vector<Finding>& a
 
 }  // namespace
 
-Machine look_at_machine(const std::vector<std::filesystem::path>& library_folders) {
+Machine look_at_machine(const std::vector<std::filesystem::path>& library_folders,
+                        CudaModuleState module) {
+  const int cuda = module.runtime_version / 1000;
   return {.files = look_for_nvidia(),
           .driver = ask_cuda_driver(),
           .devices = visible_gpus(),
-          .libraries = cuda_libraries(library_folders),
-          .module = {},
+          .libraries = cuda_libraries(library_folders, cuda),
+          .module = std::move(module),
           .resources = resources_of(),
           .network = look_at_network(),
           .selection = std::getenv("CUDA_VISIBLE_DEVICES")};

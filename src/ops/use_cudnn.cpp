@@ -11,11 +11,10 @@ namespace {
 /// cuDNN compiles some kernels when they are first used. It opens the library for that by its name
 /// alone, which finds only what lies in the system's folders, or is open already.
 void open_compiler(const CudaModule& module) {
-  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"}) try {
-      module.library(name);
-      return;
-    } catch (const Error&) {  // cuDNN says so if it needs it
-    }
+  try {
+    module.library(fmt::format("libnvrtc.so.{}", module.probe().runtime_version / 1000));
+  } catch (const Error&) {  // cuDNN says so if it needs it
+  }
 }
 
 }  // namespace

@@ -16,9 +16,10 @@ namespace {
 using Catch::Contains;
 namespace fs = std::filesystem;
 
-/// A folder in which hgtrain_cuda.so is the library NAME that the build made for these tests.
-CudaModule::Search with_module(const TemporaryFolder& folder, const std::string& name) {
-  fs::create_symlink(fs::path(build_root()) / "tests/device" / name, folder / "hgtrain_cuda.so");
+/// A folder in which the module FILE is the library NAME that the build made for these tests.
+CudaModule::Search with_module(const TemporaryFolder& folder, const std::string& name,
+                               const std::string& file = "hgtrain_cuda.so") {
+  fs::create_symlink(fs::path(build_root()) / "tests/device" / name, folder / file);
   return {{folder.path()}, {}};
 }
 
@@ -90,6 +91,47 @@ TEST_CASE("a missing CUDA library is named, and found in the folders given") {
                      libraries / "libhgt_needed.so.9");
   search.library_folders = {folder.path(), libraries.path()};
   CHECK(std::string(CudaModule(search).tables().build) == "needing");
+}
+
+TEST_CASE("of two modules, the newest that opens and that the driver serves is taken") {
+  TemporaryFolder folder;
+  with_module(folder, "fake_cuda_module.so");
+  const CudaModule::Search search =
+      with_module(folder, "older_cuda_module.so", "hgtrain_cuda12.so");
+  const auto build = [&] { return std::string(CudaModule(search).tables().build); };
+  CHECK_THAT(build(), Contains("CUDA 13.0"));
+  setenv("FAKE_DRIVER_CUDA", "12080", 1);
+  CHECK_THAT(build(), Contains("CUDA 12.4"));
+  setenv("FAKE_DRIVER_CUDA", "0", 1);  // no driver: none is served
+  CHECK_THAT(build(), Contains("CUDA 13.0"));
+  setenv("FAKE_DRIVER_CUDA", "11080", 1);
+  CHECK_THAT(refusal(CudaModule(search).probe()).message(), Contains("this build needs 12.4"));
+
+  unsetenv("FAKE_DRIVER_CUDA");
+}
+
+TEST_CASE("of two modules of which the newer does not open, the older is taken") {
+  TemporaryFolder folder;
+  std::ofstream(folder / "hgtrain_cuda.so") << "text";
+  CHECK_THAT(
+      CudaModule(with_module(folder, "older_cuda_module.so", "hgtrain_cuda12.so")).tables().build,
+      Contains("CUDA 12.4"));
+}
+
+TEST_CASE("if no module can be taken, the newest that the driver could serve says why") {
+  TemporaryFolder folder;
+  with_module(folder, "no_cuda_module.so");
+  const CudaModule::Search neither =
+      with_module(folder, "other_cuda_module.so", "hgtrain_cuda12.so");
+  CHECK_THAT(refusal(neither).message(), Contains("not hgtrain's CUDA module"));
+
+  TemporaryFolder old_driver;
+  with_module(old_driver, "fake_cuda_module.so");
+  const CudaModule::Search only_newer =
+      with_module(old_driver, "other_cuda_module.so", "hgtrain_cuda12.so");
+  setenv("FAKE_DRIVER_CUDA", "12080", 1);
+  CHECK_THAT(refusal(only_newer).message(), Contains("another build"));
+  unsetenv("FAKE_DRIVER_CUDA");
 }
 
 TEST_CASE("each state of driver and devices has its own message") {

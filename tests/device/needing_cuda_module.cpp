@@ -4,8 +4,17 @@
 
 extern "C" int hgt_needed();
 
+static const hgt::CudaDeviceTable kDevice = [] {
+  hgt::CudaDeviceTable table{};
+  table.probe = [](hgt::CudaProbe* out) -> hgt::CudaResult {
+    *out = {};
+    return nullptr;
+  };
+  return table;
+}();
+
 extern "C" const hgt::CudaTables* hgtrain_cuda_tables() {
   static const hgt::CudaTables tables = {hgt_needed() == 9 ? hgt::kCudaTableVersion : 0, "needing",
-                                         nullptr, nullptr, nullptr};
+                                         &kDevice, nullptr, nullptr};
   return &tables;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """hgtrain doctor on simulated machines: LD_LIBRARY_PATH leads to fake libraries of the driver and of CUDA.
-usage: doctor_test.py HGTRAIN MODULE FAKE_LIBRARY..."""
+usage: doctor_test.py HGTRAIN MODULE MODULE_OF_CUDA_12 FAKE_LIBRARY..."""
 import json
 import os
 import pathlib
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM, MODULE, *LIBRARIES = map(pathlib.Path, sys.argv[1:])
+PROGRAM, MODULE, MODULE12, *LIBRARIES = map(pathlib.Path, sys.argv[1:])
 del sys.argv[1:]
 GPU_HERE = os.path.exists('/proc/driver/nvidia/version')
 DRIVER = ('libcuda.so.1', 'libnvidia-ml.so.1')
@@ -91,6 +91,18 @@ class DoctorTest(unittest.TestCase):
     def test_a_driver_that_is_too_old_for_the_toolkit_is_a_problem(self):
         self.install_all()
         self.state('driver_too_old', 'it supports CUDA 12.4, but the toolkit is CUDA 13', FAKE_GPUS=1, FAKE_DRIVER_CUDA=12040)
+
+    def test_a_driver_of_cuda_12_is_served_by_the_module_for_it(self):
+        self.install_all()
+        shutil.copy(MODULE12, self.folder / 'hgtrain_cuda12.so')
+        self.assertIn('CUDA 13.0', self.state('usable', exit_code=0, FAKE_GPUS=1)['cuda_module']['build'])
+        for library in LIBRARIES:
+            if library.stem.endswith('12'):
+                shutil.copy(library, self.folder / f'{library.stem[:-2]}.so.12')
+        said = self.state('usable', exit_code=0, FAKE_GPUS=1, FAKE_DRIVER_CUDA=12080)
+        self.assertIn('CUDA 12.4', said['cuda_module']['build'])
+        versions = {x['name']: x['version'] for x in said['libraries']}
+        self.assertEqual((versions['CUDA runtime'], versions['cuBLAS']), ('12.4', '12.5.0'))
 
     def test_a_driver_without_its_cuda_library_is_a_problem(self):
         self.install('libnvidia-ml.so.1')

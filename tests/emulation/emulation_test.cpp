@@ -41,9 +41,8 @@ struct Args {
 
 void run(void (*kernel)(Args), dim3 grid, dim3 block, float* out, int choice = 0,
          std::size_t shared_bytes = 0) {
-  Args args{out, choice};
-  void* parameters[] = {&args};
-  (void)cudaLaunchKernel(kernel, grid, block, parameters, shared_bytes);
+  const cudaLaunchConfig_t config{grid, block, shared_bytes, nullptr};
+  (void)cudaLaunchKernelEx(&config, kernel, Args{out, choice});
 }
 
 /// What the launch fails with.

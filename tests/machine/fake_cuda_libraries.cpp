@@ -26,11 +26,11 @@ int cuDeviceGetCount(int* count) {
   return 0;
 }
 int cudaRuntimeGetVersion(int* version) {
-  *version = 13000;
+  *version = FAKE_CUDA_VERSION;
   return 0;
 }
 std::size_t cublasLtGetVersion() {
-  return 130100;
+  return FAKE_CUDA_VERSION * 10 + 100;
 }
 std::size_t cudnnGetVersion() {
   return 91900;

@@ -75,6 +75,11 @@ inline std::set<const void*> g_device_memory;
 inline const CudaDeviceTable& device_table() {
   static const CudaDeviceTable table = [] {
     CudaDeviceTable t{};
+    t.probe = [](CudaProbe* out) -> CudaResult {
+      *out = {};
+      out->runtime_version = out->driver_version = 13000;
+      return nullptr;
+    };
     t.allocate = [](int, std::size_t bytes, void** out) -> CudaResult {
       *out = std::calloc(1, bytes);
       const std::lock_guard lock(g_mutex);

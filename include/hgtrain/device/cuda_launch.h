@@ -26,10 +26,12 @@ struct LaunchShape {
 template <class Args>
 void launch(void (*kernel)(Args), const LaunchShape& shape, const CudaStreamState& on, Args args) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
-  const cudaStream_t stream = on.use();
-  void* parameters[] = {&args};
-  HGT_CUDA_CHECK(
-      cudaLaunchKernel(kernel, shape.grid, shape.block, parameters, shape.shared_bytes, stream));
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = on.use();
+  HGT_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args));
 }
 
 /// The number of blocks of `threads` threads that cover `count` elements, `per_thread` per thread.

@@ -12,13 +12,16 @@ namespace hgt {
 
 /// hgtrain_cuda.so, opened at run time so that a CPU start neither needs nor pays for CUDA.
 ///
+/// A package has a second module, hgtrain_cuda12.so, for drivers that serve no newer CUDA: the
+/// first that opens and that the driver serves is taken.
+///
 /// Opening throws Error(kDevice), with a hint for each cause: the module is missing; it is of
 /// another build; a CUDA library that it needs is missing; and, in `get`, what `require_device`
 /// refuses. A module is never closed: CUDA's libraries do not support being unloaded.
 class CudaModule {
  public:
   struct Search {
-    std::vector<std::filesystem::path> module_folders;  ///< searched for hgtrain_cuda.so in order
+    std::vector<std::filesystem::path> module_folders;  ///< searched for the modules in order
     std::vector<std::filesystem::path>
         library_folders;  ///< for CUDA libraries that ld.so does not find
   };
@@ -47,7 +50,7 @@ class CudaModule {
   void* library(const std::string& file) const;
 
  private:
-  const CudaTables* tables_;
+  const CudaTables* tables_ = nullptr;
   std::vector<std::filesystem::path> library_folders_;
 };
 

@@ -14,7 +14,9 @@ struct CudaLibrary {
   int number = 0;       ///< the number that the library returns: 13000
 };
 
-/// Opens each library: the newest that the system finds or, if there is none, in `folders`.
-std::vector<CudaLibrary> cuda_libraries(const std::vector<std::filesystem::path>& folders);
+/// Opens each library: the newest that the system finds or, if there is none, in `folders`. Those
+/// of CUDA itself are of its major version `cuda`, or of any if that is 0.
+std::vector<CudaLibrary> cuda_libraries(const std::vector<std::filesystem::path>& folders,
+                                        int cuda = 0);
 
 }  // namespace hgt

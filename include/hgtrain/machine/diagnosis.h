@@ -12,7 +12,7 @@
 
 namespace hgt {
 
-/// What the worker reports about its CUDA module (hgtrain_cuda.so).
+/// What the worker reports about its CUDA module (hgtrain_cuda.so or hgtrain_cuda12.so).
 struct CudaModuleState {
   bool opened = false;
   std::string build{};            ///< "0.1.0, CUDA 13.0, sm_75 sm_80"
@@ -35,8 +35,9 @@ struct Machine {
   const char* selection = nullptr;  ///< CUDA_VISIBLE_DEVICES
 };
 
-/// Everything but `module`, which the worker reports.
-Machine look_at_machine(const std::vector<std::filesystem::path>& library_folders);
+/// CUDA's libraries are those of the module's CUDA version.
+Machine look_at_machine(const std::vector<std::filesystem::path>& library_folders,
+                        CudaModuleState module);
 
 struct Finding {
   std::string message, hint;

@@ -41,13 +41,18 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(Args), cudaFuncAttribute, int by
   return cudaSuccess;
 }
 
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes;
+  cudaStream_t stream;
+};
+
 template <class Args>
-cudaError_t cudaLaunchKernel(void (*kernel)(Args), dim3 grid, dim3 block, void** parameters,
-                             std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Args), Args args) {
   const std::size_t most = hgt::emulation::max_shared_bytes(reinterpret_cast<const void*>(kernel));
-  const Args args = *static_cast<Args*>(parameters[0]);
-  hgt::emulation::submit(stream, [=] {
-    hgt::emulation::run_grid(grid, block, shared_bytes, most, [&] { kernel(args); });
+  hgt::emulation::submit(config->stream, [=, config = *config] {
+    hgt::emulation::run_grid(config.gridDim, config.blockDim, config.dynamicSmemBytes, most,
+                             [&] { kernel(args); });
   });
   return cudaSuccess;
 }
