@@ -17,6 +17,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
+#include "hgtrain/launch/remote_command.h"
 
 namespace hgt {
 namespace {
@@ -109,12 +110,14 @@ Detachment::~Detachment() {
 
 void Detachment::start(const std::string& folder, const std::string& file) {
   if (!is_wanted() || std::exchange(has_started_, true)) return;
+  const RemoteCommand* const received = received_command();
   const std::string run = shell_line({folder});
   tell(
-      "detached: the run continues without this shell\n"
-      "  hgtrain status {0}, attach {0}, logs -f {0} and stop {0} reach it; it also prints into "
-      "{1}\n",
-      run, file);
+      "detached: the run continues {0}\n"
+      "  {1}hgtrain status {2}, attach {2}, logs -f {2} and stop {2} reach it; it also prints into "
+      "{3}\n",
+      received ? "on " + received->host : "without this shell",
+      received ? fmt::format("there, in {}, ", received->folder) : "", run, file);
   std::fflush(stdout);
   redirect(STDIN_FILENO, "/dev/null", O_RDONLY);
   redirect(STDOUT_FILENO, file.c_str(), O_WRONLY | O_CREAT | O_APPEND);

@@ -87,10 +87,7 @@ class Doctor final : public Command {
  private:
   int look_at_hosts(const std::vector<JobHost>& hosts) const {
     const SurveyResult found =
-        survey_hosts(hosts, links_, [](const std::string& host, std::size_t bytes) {
-          tell("hgtrain: sending this hgtrain to host {}, which has no such build: {} MiB\n", host,
-               bytes >> 20);
-        });
+        survey_hosts(hosts, links_, [](const std::string& text) { tell("hgtrain: {}\n", text); });
     const HostsDiagnosis diagnosis = diagnose_hosts(found);
     if (json_)
       say("{}\n", hosts_json(found, diagnosis).dump(2));

@@ -25,6 +25,7 @@ bool ElasticPlan::is_valid(int workers) const {
 TrainPlan ElasticPlan::plan_on(const std::vector<JobHost>& hosts) const {
   TrainFlags flags = flags_;
   flags.config = config_.given_path();  // where other flags for keys are filled in
+  flags.config_text.reset();
   flags.steps.reset();
   flags.device.clear();
   flags.world = hosts;

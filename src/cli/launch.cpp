@@ -11,11 +11,13 @@
 #include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job.h"
+#include "hgtrain/launch/remote_command.h"
 #include "hgtrain/machine/visible_gpus.h"
 
 #include "check_flags.h"
 #include "commands.h"
 #include "detachment.h"
+#include "first_host.h"
 #include "host_flags.h"
 #include "host_plan.h"
 #include "launched_run.h"
@@ -60,9 +62,12 @@ class Launch final : public Command {
           ErrorKind::kConfig, "no program to start is named",
           "name it after two dashes: hgtrain launch --num_workers 4 -- PROGRAM ARGUMENTS...");
     if (const auto code = start_nodes(host_flags_, dry_run_)) return *code;
+    host_flags_.hostfile_text = received_file(host_flags_.hostfile);
     fill_hosts();
     fill_spec(program);
     check_detach();
+    if (moves_to_first_host(detach_, spec_.hosts))
+      return run_on_first_host(spec_.hosts, spec_.exports, {host_flags_.hostfile});
     Detachment detachment(detach_);
     if (dry_run_) {
       if (spec_.hosts.empty())
@@ -124,6 +129,7 @@ class Launch final : public Command {
     if (!spec_.rendezvous) spec_.master_port = host_flags_.master_port;
     if (is_this_machine(named_hosts_)) return;
     spec_.hosts = named_hosts_;
+    spec_.is_on_first_host = received_command() != nullptr;
     spec_.min_hosts = min_hosts_of(host_flags_);
     if (host_flags_.elastic_timeout)
       spec_.elastic_timeout = std::chrono::seconds(*host_flags_.elastic_timeout);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/host.h"
+#include "hgtrain/launch/remote_command.h"
 #include "hgtrain/report/run_summary.h"
 
 #include "run_folder.h"
@@ -26,6 +27,11 @@ std::vector<RunFile::Worker> workers_of(const std::vector<JobHost>& hosts) {
 
 std::vector<std::string> own_command_line() {
   std::vector<std::string> words;
+  if (const RemoteCommand* const received = received_command()) {
+    words = received->words;
+    words.insert(words.begin(), "hgtrain");
+    return words;
+  }
   const std::string text = read_file("/proc/self/cmdline", 1 << 20);
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\0', begin), text.size());

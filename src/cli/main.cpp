@@ -9,6 +9,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"
+#include "hgtrain/launch/remote_command.h"
 
 #include "command.h"
 #include "stderr_buffer.h"
@@ -34,8 +35,9 @@ int run(int argc, char** argv) {
   const hgt::Error no_output(hgt::ErrorKind::kData, "standard output cannot be written",
                              "is its disk full?");
   try {
-    const int status =
-        hgt::run_command_line(std::vector<std::string>(argv + 1, argv + argc), hgt::all_commands());
+    std::vector<std::string> words(argv + 1, argv + argc);
+    if (hgt::is_remote(words)) words = hgt::receive_command().words;
+    const int status = hgt::run_command_line(words, hgt::all_commands());
     return status == 0 && output_failed() ? fail(no_output) : status;
   } catch (const std::exception& e) {
     const hgt::Error error = hgt::error_from(e);

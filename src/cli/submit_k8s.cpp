@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMaxFailures = 3;                    // of the whole job, then it stays failed
 constexpr std::size_t kMaxStem = 40;               // a pod's name has at most 63 characters
-constexpr std::int64_t kMaxConfigBytes = 900'000;  // a Secret has at most 1 MiB
+constexpr std::int64_t kMaxSecretBytes = 900'000;  // a Secret has at most 1 MiB
 constexpr const char* kFiles = "/run/hgtrain";     // the Secret's
 constexpr const char* kWork = "/work";             // the claim's
 
@@ -111,7 +111,7 @@ class SubmitK8s final : public Command {
   Json secret() const {
     Json out = object("v1", "Secret");
     out["stringData"] = {
-        {"config.json", read_file(training_.config, kMaxConfigBytes, ErrorKind::kConfig)},
+        {"config.json", read_file(training_.config, kMaxSecretBytes, ErrorKind::kConfig)},
         {"job", JobKey::random().hex()}};
     return out;
   }

@@ -13,6 +13,7 @@
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/launch/job.h"
+#include "hgtrain/launch/remote_command.h"
 #include "hgtrain/machine/network.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
@@ -22,6 +23,7 @@
 #include "detachment.h"
 #include "elastic_plan.h"
 #include "files_to_push.h"
+#include "first_host.h"
 #include "host_flags.h"
 #include "host_plan.h"
 #include "job_view.h"
@@ -149,11 +151,17 @@ class Train final : public Command {
 
   int run(const std::vector<std::string>& overrides) override {
     require_named_run();
+    flags_.config_text = received_file(flags_.config);
+    flags_.on_hosts.hostfile_text = received_file(flags_.on_hosts.hostfile);
     if (const auto code = start_nodes(flags_.on_hosts, flags_.dry_run)) return *code;
     take_scheduler(flags_.on_hosts);
     take_this_machine(flags_);
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));
     require_own_start(flags_.detach, rendezvous_.has_value());
+    if (moves_to_first_host(flags_.detach, hosts_of(flags_))) {
+      check_flags(flags_);
+      return run_on_first_host(hosts_of(flags_), {}, {flags_.config, flags_.on_hosts.hostfile});
+    }
     Detachment detachment(flags_.detach && !flags_.dry_run);
     if (rendezvous_ && !flags_.dry_run) {
       check_flags(flags_);
@@ -259,6 +267,7 @@ class Train final : public Command {
     if (!std::getenv("GLIBC_TUNABLES")) spec.env["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0";
     spec.num_workers = plan.workers;
     spec.hosts = hosts_of(flags_);
+    spec.is_on_first_host = received_command() != nullptr;
     const HardwareConfig& hardware = plan.config.hardware;
     for (JobHost& host : spec.hosts) {
       if (host.address.empty() && host.interface.empty())

@@ -12,6 +12,7 @@ namespace hgt {
 /// What the user typed for `train`.
 struct TrainFlags {
   std::string config;
+  std::optional<std::string> config_text;  ///< if it is a file of another machine
   std::optional<std::int64_t> num_gpus;
   std::optional<std::int64_t> num_workers;
   HostFlags on_hosts;  ///< empty = this machine

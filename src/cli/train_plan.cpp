@@ -182,6 +182,11 @@ void complete_token(TrainPlan& plan, std::optional<std::int64_t>& of_model,
          "", "", 0, ""});
 }
 
+LoadResult load_config_of(const TrainFlags& flags, const LoadOptions& options) {
+  return flags.config_text ? load_config_text(*flags.config_text, flags.config, options)
+                           : load_config(flags.config, options);
+}
+
 /// The checkpoint that the flags resume from; "" if there is none.
 std::string resumed_checkpoint(const TrainFlags& flags) {
   if (flags.resume == "none") return "";
@@ -196,7 +201,7 @@ std::string resumed_checkpoint(const TrainFlags& flags) {
 void use_saved_model(const TrainFlags& flags, const std::string& saved,
                      std::vector<std::string>& overrides, std::vector<Problem>& notices) {
   if (saved.empty()) return;
-  const LoadResult loaded = load_config(flags.config, {overrides, std::nullopt});
+  const LoadResult loaded = load_config_of(flags, {overrides, std::nullopt});
   const auto gone = std::ranges::find_if(loaded.problems, [](const Problem& problem) {
     return problem.severity == Severity::kError && problem.pointer == "/model/init";
   });
@@ -346,7 +351,7 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
                                                         ? std::nullopt
                                                         : batch_size_of_run(flags.run_dir);
   const auto load = [&](std::optional<std::int64_t> world) {
-    LoadResult loaded = load_config(flags.config, {overrides, world, resumed_batch});
+    LoadResult loaded = load_config_of(flags, {overrides, world, resumed_batch});
     loaded.throw_unless_trainable();
     return loaded;
   };
@@ -361,7 +366,7 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   const LoadResult first = load(counted);
   const Devices devices = choose_devices(flags, first);
   const auto fits = [&](std::int64_t world) {
-    return !load_config(flags.config, {overrides, world, resumed_batch}).has(Severity::kError);
+    return !load_config_of(flags, {overrides, world, resumed_batch}).has(Severity::kError);
   };
   std::int64_t workers = devices.workers;
   if (first.config.elasticity.enabled && !counted) workers = max_that_fits(workers, fits);

@@ -73,6 +73,7 @@ std::vector<JobHost> named_hosts(const HostFlags& flags) {
     if (filter.starts_with("localhost")) return {{.name = "localhost"}};
     return {};
   }
+  if (flags.hostfile_text) return parse_hostfile(*flags.hostfile_text, flags.hostfile);
   if (!path_exists(flags.hostfile, ErrorKind::kConfig))
     throw refused("there is no hostfile " + flags.hostfile,
                   "each line of one is a host and the number of its workers: a slots=4");

@@ -79,19 +79,18 @@ class Job {
     roster_.inspect(inspection(), spec_.own_workers && !uses_gpus());
     if (!spec_.hosts.empty() && !spec_.pushed_files.for_all.empty())
       roster_.push(spec_.pushed_files, folder_there(), spec_.shared_file);
+    const Agent::Context here{
+        io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}};
     if (spec_.rendezvous) {
-      roster_.meet(spec_.hosts, *spec_.rendezvous,
-                   {io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}},
-                   visible_gpus());
+      roster_.meet(spec_.hosts, *spec_.rendezvous, here, visible_gpus());
     } else if (spec_.hosts.empty()) {
-      roster_.add_this_machine(
-          {io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}},
-          spec_.num_workers);
+      roster_.add_this_machine(here, spec_.num_workers);
     } else {
       inherited_ = travelling_environment(spec_.exports);
       roster_.call(spec_.hosts, own_program(),
                    {static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world},
-                   is_elastic() ? spec_.elastic_timeout : std::chrono::milliseconds(0));
+                   is_elastic() ? spec_.elastic_timeout : std::chrono::milliseconds(0),
+                   spec_.is_on_first_host ? std::optional(here) : std::nullopt);
     }
     io_.run();
     if (cannot_start_) throw *cannot_start_;

@@ -92,8 +92,9 @@ std::string send_line(const std::string& nonce) {
   return nonce + "-send";
 }
 
-std::string start_script(const ProgramFiles& files, const std::string& nonce) {
-  const std::string start = "printf \"\\n%s\\n\" " + nonce + "; exec \"$p\" agent";
+std::string start_script(const ProgramFiles& files, const std::string& nonce,
+                         const std::string& words) {
+  const std::string start = "printf \"\\n%s\\n\" " + nonce + "; exec \"$p\" " + words;
   if (files.hashes().empty())
     return "p=$0; [ -x \"$p\" ] || { echo \"there is no program $0 on this host\" >&2; exit 127; "
            "}; " +

@@ -32,11 +32,12 @@ class ProgramFiles {
   mutable std::shared_ptr<const std::string> payload_;
 };
 
-/// The script for /bin/sh on the other host, whose $0 is files.program(). It starts that program as
-/// an agent if it is of this build, or else the one in its cache; without that, it prints a line
-/// with send_line(nonce) and takes the payload from stdin. It prints a line with the nonce before
-/// the agent starts. It has one line and no '!', so that csh can pass it on.
-std::string start_script(const ProgramFiles& files, const std::string& nonce);
+/// The script for /bin/sh on the other host, whose $0 is files.program(). It starts that program
+/// with `words` if it is of this build, or else the one in its cache; without that, it prints a
+/// line with send_line(nonce) and takes the payload from stdin. It prints a line with the nonce
+/// before the program starts. It has one line and no '!', so that csh can pass it on.
+std::string start_script(const ProgramFiles& files, const std::string& nonce,
+                         const std::string& words = "agent");
 std::string send_line(const std::string& nonce);
 
 }  // namespace hgt

@@ -14,6 +14,7 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/machine/visible_gpus.h"
 
 #include "look_at_host.h"
 #include "ssh_failure.h"
@@ -82,11 +83,17 @@ void Roster::set_hosts(const std::vector<JobHost>& hosts) {
 }
 
 void Roster::call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
-                  std::chrono::milliseconds patience) {
+                  std::chrono::milliseconds patience, const std::optional<Agent::Context>& here) {
   program_.emplace(program);
   limits_ = std::move(limits);
   patience_ = patience;
   set_hosts(hosts);
+  if (here) {
+    Host& first = hosts_[blocks_[0].host];
+    first.is_here = true;
+    start_local_agent(first, *here);
+    agent_->say_hello(visible_gpus());
+  }
   call_next();
 }
 
@@ -112,24 +119,23 @@ void Roster::call_next() {
   auto calls = std::ranges::count_if(
       hosts_, [](const Host& h) { return h.ssh && h.state == State::kCalled; });
   for (Host& host : hosts_) {
-    if (host.ssh || host.state != State::kCalled || calls == kMaxSshCalls) continue;
+    if (host.is_here || host.ssh || host.state != State::kCalled || calls == kMaxSshCalls) continue;
     ++calls;
     host.ssh = std::make_unique<SshHost>(
         io_, host.spec, *program_,
-        SshHost::Events{[this, &host](std::size_t bytes) {
-                          events_.notice(fmt::format(
-                              "sending this hgtrain to host {}, which has no such build: {} MiB",
-                              host.spec.name, bytes >> 20));
-                        },
-                        [this, &host](OwnedFd in, OwnedFd out) {
-                          connect(host, std::move(in), std::move(out));
-                        },
-                        [this, &host](const std::string& why) { on_unusable(host, why); }});
+        SshHost::Events{
+            [this, &host](std::size_t bytes) { events_.notice(text_of_sending(host.spec, bytes)); },
+            [this, &host](OwnedFd in, OwnedFd out) {
+              connect(host, std::move(in), std::move(out));
+            },
+            [this, &host](const std::string& why) { on_unusable(host, why); }});
   }
 }
 
-/// The loop may still refer to the last call, so that is destroyed after what is queued there.
+/// The loop may still refer to the last call, so that is destroyed after what is queued there. This
+/// machine cannot be used for a reason that stays.
 void Roster::call_again(Host& host) {
+  if (host.is_here) return;
   Host next;
   next.spec = host.spec;
   next.is_told = host.is_told;
@@ -178,7 +184,7 @@ void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
                           if (is_current(link)) on_lost(host, why);
                         }});
   if (host.ssh || host.carrier) host.link->start_lease(lease_);
-  if (!host.ssh && !nodes_) return;
+  if (!host.ssh && !host.is_here && !nodes_) return;
   Inspect wanted = inspection_;
   wanted.address = host.spec.address;
   wanted.interface = host.spec.interface;
@@ -409,14 +415,32 @@ void Roster::tell_away() {
       events_.notice(fmt::format("host {} cannot be used: {}", host.spec.name, host.why_away));
 }
 
+/// Who calls the hosts, if that is one of them.
+std::string Roster::caller() const {
+  const auto here = std::ranges::find_if(hosts_, &Host::is_here);
+  return here == hosts_.end() ? ""
+                              : fmt::format(" from {}, where the launcher runs", here->spec.name);
+}
+
+std::string Roster::hint_for(const Host& host) const {
+  const std::string hint = hint_for_ssh(host.spec, host.why_away);
+  if (host.is_here || hint.empty() || caller().empty()) return hint;
+  const bool lacks_key = host.why_away.find("Permission denied") != std::string::npos;
+  return fmt::format("there, {}{}", hint,
+                     lacks_key ? "; or lend it your ssh-agent: ForwardAgent yes in your own "
+                                 "~/.ssh/config"
+                               : "");
+}
+
 Error Roster::why_unusable() const {
   ErrorList out;
   for (const Host& host : hosts_)
     if (host.state == State::kAway)
       out.add({nodes_ && !host.link ? ErrorKind::kPeer : ErrorKind::kDevice,
-               fmt::format("host {} cannot be used: {}", host.spec.name, host.why_away),
+               fmt::format("host {} cannot be used{}: {}", host.spec.name,
+                           host.is_here ? "" : caller(), host.why_away),
                nodes_ ? "its own output says more; --join_timeout SECONDS waits for longer"
-                      : hint_for_ssh(host.spec, host.why_away)});
+                      : hint_for(host)});
   if (!out.all())
     out.add({ErrorKind::kConfig,
              fmt::format("the job can have no number of ranks up to {}", count_ranks(blocks_))});

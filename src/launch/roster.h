@@ -57,9 +57,10 @@ class Roster {
   /// Other machines, each with an agent that ssh starts: the file `program` there. A few are called
   /// at a time: many logins at once are refused by sshd, and by users' identity services. If the
   /// job is not to wait for hosts that are lost, `patience` is 0. Otherwise they are called again
-  /// every lease, and `gather` waits so long for those without which it cannot continue.
+  /// every lease, and `gather` waits so long for those without which it cannot continue. With
+  /// `here`, the first that is no spare is this machine, and its agent is on the same loop.
   void call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
-            std::chrono::milliseconds patience);
+            std::chrono::milliseconds patience, const std::optional<Agent::Context>& here);
   /// This machine, on which programs see `devices`, and others that dial it. Error(kDevice) if it
   /// cannot listen.
   void meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
@@ -110,6 +111,8 @@ class Roster {
   void wait_for_hosts();
   void look_for_returns();
   void tell_away();
+  std::string caller() const;
+  std::string hint_for(const Host& host) const;
   Error why_unusable() const;
 
   asio::io_context& io_;

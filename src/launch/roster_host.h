@@ -17,6 +17,7 @@ namespace hgt {
 /// A host of a job, how its agent is reached, and what is known of it.
 struct RosterHost {
   JobHost spec;
+  bool is_here = false;                 ///< among hosts that are called
   std::unique_ptr<SshHost> ssh;         ///< if it is called
   std::shared_ptr<TlsCarrier> carrier;  ///< if it has dialled
   std::unique_ptr<AgentLink> link;

@@ -63,8 +63,10 @@ std::string quoted(const std::string& word) {
 }  // namespace
 
 std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& files,
-                                     const std::string& nonce) {
-  std::vector<std::string> out = {"ssh", "-T", "-x", "-a"};
+                                     const std::string& nonce, SshHost::Purpose purpose) {
+  const bool is_agent = purpose == SshHost::Purpose::kAgent;
+  std::vector<std::string> out = {"ssh", "-T", "-x"};
+  if (is_agent) out.emplace_back("-a");
   for (const char* option :
        {"IgnoreUnknown=StdinNull,ForkAfterAuthentication,SessionType", "BatchMode=yes",
         "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ControlMaster=no",
@@ -77,13 +79,19 @@ std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& fi
   for (const std::string& word : login_flags(host)) out.push_back(word);
   out.emplace_back("--");
   out.push_back(host.name);
-  out.push_back("exec /bin/sh -c " + quoted(start_script(files, nonce)) + " " +
+  out.push_back("exec /bin/sh -c " +
+                quoted(start_script(files, nonce, is_agent ? "agent" : "agent --command")) + " " +
                 quoted(files.program()));
   return out;
 }
 
+std::string text_of_sending(const JobHost& host, std::size_t bytes) {
+  return fmt::format("sending this hgtrain to host {}, which has no such build: {} MiB", host.name,
+                     bytes >> 20);
+}
+
 SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& program,
-                 Events events)
+                 Events events, Purpose purpose)
     : program_(program),
       nonce_(JobKey::random().hex()),
       events_(std::move(events)),
@@ -92,7 +100,7 @@ SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& 
       errors_(io),
       deadline_(io) {
   Pipe in(host.name), out(host.name), errors(host.name);
-  std::vector<std::string> words = ssh_command(host, program_, nonce_);
+  std::vector<std::string> words = ssh_command(host, program_, nonce_, purpose);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -131,6 +139,14 @@ SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& 
 
 void SshHost::kill() const {
   ::kill(pid_, SIGKILL);  // not reaped before the end, so the number is its own
+}
+
+int SshHost::wait() {
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 SshHost::~SshHost() {

@@ -20,15 +20,19 @@ namespace hgt {
 /// Calls that are made at the same time: sshd's own MaxStartups drops some above 10.
 inline constexpr std::ptrdiff_t kMaxSshCalls = 8;
 
-/// The agent of another host, started by ssh: ssh's stdin and stdout are the stream to it, so
-/// nothing listens, and login and encryption are ssh's. The user's ssh_config, keys, agent and jump
-/// hosts work. What the remote shell prints before the agent starts is discarded, and nothing is
-/// sent before, so that a start-up file which reads stdin gets none of it.
+/// The agent of another host, or a RemoteCommand there, started by ssh: ssh's stdin and stdout are
+/// the stream to it, so nothing listens, and login and encryption are ssh's. The user's ssh_config,
+/// keys, agent and jump hosts work. What the remote shell prints before the agent starts is
+/// discarded, and nothing is sent before, so that a start-up file which reads stdin gets none of
+/// it.
 ///
 /// ssh runs in a session of its own: Ctrl-C does not reach it. It is killed when this is destroyed.
 /// `files` and this must outlive the loop.
 class SshHost {
  public:
+  /// Only a command may use the keys of this machine there, if ssh_config says so (ForwardAgent).
+  enum class Purpose { kAgent, kCommand };
+
   struct Events {
     /// The host has neither this build nor a copy of it in its cache: it gets one.
     std::function<void(std::size_t bytes)> sending;
@@ -40,7 +44,8 @@ class SshHost {
 
   /// Starts ssh with `program.program()` of that host, or with a copy that the host gets, if it has
   /// no such build (start_script). Error(kDevice) if there is no ssh.
-  SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& program, Events events);
+  SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& program, Events events,
+          Purpose purpose = Purpose::kAgent);
   ~SshHost();
   SshHost(const SshHost&) = delete;
   SshHost& operator=(const SshHost&) = delete;
@@ -49,6 +54,10 @@ class SshHost {
   void kill() const;
   /// What ssh's stderr says so far (why_ssh_ended()).
   std::string last_words();
+  /// Its stderr, which then is the caller's to read.
+  OwnedFd take_errors() { return OwnedFd(errors_.release()); }
+  /// Waits until ssh ends by itself, and returns its exit code; 128 + N if signal N killed it.
+  int wait();
 
  private:
   using Descriptor = asio::posix::stream_descriptor;
@@ -75,8 +84,11 @@ class SshHost {
   std::string error_text_;  // the end of stderr
 };
 
-/// The command line of ssh that starts an agent on `host`, after a line with `nonce`.
+/// The command line of ssh that starts this program on `host`, after a line with `nonce`.
 std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& files,
-                                     const std::string& nonce);
+                                     const std::string& nonce,
+                                     SshHost::Purpose purpose = SshHost::Purpose::kAgent);
+/// For the user: a host gets the program.
+std::string text_of_sending(const JobHost& host, std::size_t bytes);
 
 }  // namespace hgt

@@ -35,8 +35,8 @@ class NoOutput final : public OutputSink {
 class Survey {
  public:
   Survey(const std::vector<JobHost>& hosts, bool with_links,
-         const std::function<void(const std::string& host, std::size_t bytes)>& sending)
-      : with_links_(with_links), sending_(sending), pair_limit_(io_), program_(own_program()) {
+         const std::function<void(const std::string& text)>& notice)
+      : with_links_(with_links), notice_(notice), pair_limit_(io_), program_(own_program()) {
     calls_.resize(hosts.size());
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       calls_[i].found.host.spec = hosts[i];
@@ -72,10 +72,10 @@ class Survey {
   }
 
   void start(Call& call) {
-    const std::string& name = call.found.host.spec.name;
+    const JobHost& spec = call.found.host.spec;
     call.ssh = std::make_unique<SshHost>(
-        io_, call.found.host.spec, program_,
-        SshHost::Events{[this, name](std::size_t bytes) { sending_(name, bytes); },
+        io_, spec, program_,
+        SshHost::Events{[this, &spec](std::size_t bytes) { notice_(text_of_sending(spec, bytes)); },
                         [this, &call](OwnedFd in, OwnedFd out) {
                           connect(call, std::move(in), std::move(out));
                         },
@@ -191,7 +191,7 @@ class Survey {
   }
 
   const bool with_links_;
-  const std::function<void(const std::string& host, std::size_t bytes)>& sending_;
+  const std::function<void(const std::string& text)>& notice_;
   asio::io_context io_;
   asio::steady_timer pair_limit_;
   const ProgramFiles program_;
@@ -226,10 +226,9 @@ std::vector<std::vector<std::pair<std::size_t, std::size_t>>> pairs_in_rounds(st
   return out;
 }
 
-SurveyResult survey_hosts(
-    const std::vector<JobHost>& hosts, bool with_links,
-    const std::function<void(const std::string& host, std::size_t bytes)>& sending) {
-  return Survey(hosts, with_links, sending).run();
+SurveyResult survey_hosts(const std::vector<JobHost>& hosts, bool with_links,
+                          const std::function<void(const std::string& text)>& notice) {
+  return Survey(hosts, with_links, notice).run();
 }
 
 }  // namespace hgt

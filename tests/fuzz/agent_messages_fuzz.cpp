@@ -4,6 +4,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/launch/host_facts.h"
+#include "hgtrain/launch/remote_command.h"
 
 #include "agent_messages.h"
 #include "job_messages.h"
@@ -33,12 +34,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view payload(reinterpret_cast<const char*>(data) + 1, size - 1);
   const auto kind = static_cast<hgt::MessageKind>(data[0]);
   try {
-    decode_kind<hgt::Beat, hgt::JobEnded, hgt::Join, hgt::SignalReceived, hgt::Refused,
-                hgt::Welcome, hgt::AgentHello, hgt::Inspect, hgt::HostFacts, hgt::LinkListening,
-                hgt::LinkMeasured, hgt::ListenForLink, hgt::MeasureLink, hgt::PortReserved,
-                hgt::PullBlock, hgt::PullHash, hgt::FilesReady, hgt::PushFiles, hgt::FileBlock,
-                hgt::FileHash, hgt::Spawned, hgt::NotSpawned, hgt::RankHeartbeat, hgt::RankEvent,
-                hgt::ChannelBroken, hgt::Ended, hgt::Gone, hgt::Output, hgt::Notice,
+    decode_kind<hgt::RemoteCommand, hgt::Beat, hgt::JobEnded, hgt::Join, hgt::SignalReceived,
+                hgt::Refused, hgt::Welcome, hgt::AgentHello, hgt::Inspect, hgt::HostFacts,
+                hgt::LinkListening, hgt::LinkMeasured, hgt::ListenForLink, hgt::MeasureLink,
+                hgt::PortReserved, hgt::PullBlock, hgt::PullHash, hgt::FilesReady, hgt::PushFiles,
+                hgt::FileBlock, hgt::FileHash, hgt::Spawned, hgt::NotSpawned, hgt::RankHeartbeat,
+                hgt::RankEvent, hgt::ChannelBroken, hgt::Ended, hgt::Gone, hgt::Output, hgt::Notice,
                 hgt::AgentStoreSet, hgt::AgentStoreGet, hgt::ReservePort, hgt::Spawn,
                 hgt::RankCommand, hgt::SignalRanks, hgt::KillGuards, hgt::CloseChannel, hgt::Credit,
                 hgt::AgentStoreValue, hgt::AskStatus, hgt::AskStop, hgt::JobStatus,

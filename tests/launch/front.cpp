@@ -1,14 +1,16 @@
 // A launcher as small as can be: runs the job its arguments describe, so that tests can look at it,
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
-// front [--workers N] [--hosts A,B | --hostfile TEXT] [--own] [--restarts N] [--grace MS]
+// front [--workers N] [--hosts A,B | --hostfile TEXT] [--on_first_host] [--own] [--restarts N]
+// [--grace MS]
 // [--hang MS] [--lease MS] [--min_hosts N] [--elastic_timeout MS] [--logs DIR] [--socket DIR]
 // [--show RANKS] [--verdict FILE] -- PROGRAM ...
 // With [--nodes N --node R --port P --secret TEXT [--join SECONDS]] one of N nodes on this machine,
-// of --workers each.
+// of --workers each. With [--remotely HOST [--in FOLDER]] the program alone, on that host.
 #include <cstdio>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -17,11 +19,19 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/launch/agent_process.h"
 #include "hgtrain/launch/job.h"
+#include "hgtrain/launch/remote_command.h"
 
 int main(int argc, char** argv) try {
   if (argc == 2 && std::string(argv[1]) == "agent") {
     const hgt::LogSession log("agent", hgt::LogLevel::kWarning, /*asynchronous=*/false);
     return hgt::run_agent();
+  }
+  if (hgt::is_remote({argv + 1, argv + argc})) {
+    std::vector<char*> words;
+    for (const std::string& word : hgt::receive_command().words)
+      words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    return execv(words[0], words.data());
   }
   hgt::JobSpec spec;
   spec.shown_ranks = hgt::RankSet::all();
@@ -29,6 +39,10 @@ int main(int argc, char** argv) try {
   std::string verdict_path;
   hgt::Rendezvous rendezvous{.address = "127.0.0.1"};
   int nodes = 0;
+  hgt::RemoteCommand remote;
+  remote.folder = "/";
+  remote.environment["SENT"] = "variable";
+  std::string remote_host;
   std::vector<std::string> command;
   int i = 1;
   for (; i < argc; ++i) {
@@ -70,12 +84,22 @@ int main(int argc, char** argv) try {
       rendezvous.secret = argv[++i];
     else if (flag == "--join")
       rendezvous.join_timeout = std::chrono::seconds(std::stoi(argv[++i]));
+    else if (flag == "--on_first_host")
+      spec.is_on_first_host = true;
+    else if (flag == "--remotely")
+      remote_host = argv[++i];
+    else if (flag == "--in")
+      remote.folder = argv[++i];
     else if (flag == "--verdict")
       verdict_path = argv[++i];
     else
       return 2;
   }
   for (++i; i < argc; ++i) command.emplace_back(argv[i]);
+  if (!remote_host.empty()) {
+    remote.words = command;
+    return hgt::run_remotely(remote, {.name = remote_host}, [](const std::string&) {});
+  }
   spec.argv = [&](int) { return command; };
   spec.on_event = [](int rank, std::string_view kind, const nlohmann::json& body) {
     if (rank >= 0 && kind == "notice")

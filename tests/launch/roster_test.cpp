@@ -51,6 +51,28 @@ TEST_CASE("the first failure of any host is the verdict, and the ranks of all ar
   CHECK(all_end(front.numbers("pid")));
 }
 
+TEST_CASE("a launcher on the first host needs no ssh for that") {
+  const FakeSsh ssh("[ $host = a ] && exit 255; " + kStartAgent);
+  setenv("SSH_CONNECTION", "10.0.0.9 1 10.0.0.1 22", 1);  // that of the shell there
+  Front front(
+      {"--on_first_host", "--hostfile", "s slots=2 spare\na slots=2\nb slots=1\n", "--", "/bin/sh",
+       "-c",
+       "echo $RANK $LOCAL_RANK of $LOCAL_WORLD_SIZE, $NODE_RANK of $CROSS_SIZE $MASTER_ADDR"});
+  CHECK(front.wait() == 0);
+  unsetenv("SSH_CONNECTION");
+  for (const char* line : {"[r0] 0 0 of 2, 0 of 2 10.0.0.1\n", "[r1] 1 1 of 2, 0 of 2 10.0.0.1\n",
+                           "[r2] 2 0 of 1, 1 of 2 10.0.0.1\n"})
+    CHECK(has(front.out(), line));
+}
+
+TEST_CASE("a host that the launcher on the first one cannot use is named with it") {
+  const FakeSsh ssh("echo 'b: Permission denied (publickey).' >&2; exit 255");
+  Front front({"--on_first_host", "--hosts", "a,b", "--", "/bin/echo", "started"});
+  CHECK(front.wait() == 3);
+  CHECK(front.out() == "");
+  CHECK(has(front.err(), "host b cannot be used from a, where the launcher runs: "));
+}
+
 TEST_CASE("a host that is lost ends the job, and nothing is left there") {
   const FakeSsh ssh(kStartAgent);
   Front front({"--hosts", "a:2,b:2", "--", "/bin/sh", "-c",

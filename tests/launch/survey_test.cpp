@@ -16,7 +16,7 @@ const std::string kStartAgent =
     "\"$(echo \"$last\" | sed \"s#'[^']*launch_test'#'" LAUNCH_FRONT "'#\")\"";
 
 std::vector<SurveyedHost> survey(const std::vector<JobHost>& hosts) {
-  return survey_hosts(hosts, false, [](const std::string&, std::size_t) {}).hosts;
+  return survey_hosts(hosts, false, [](const std::string&) {}).hosts;
 }
 
 }  // namespace

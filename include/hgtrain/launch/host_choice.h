@@ -11,8 +11,9 @@ namespace hgt {
 
 /// What the user typed about the hosts of a job; "" or 0 = nothing.
 struct HostFlags {
-  std::string hosts = {};     ///< parse_hosts()
-  std::string hostfile = {};  ///< the path of one
+  std::string hosts = {};                         ///< parse_hosts()
+  std::string hostfile = {};                      ///< the path of one
+  std::optional<std::string> hostfile_text = {};  ///< of a hostfile on another machine
   /// "a@b:0,2-3": of the hosts, only a, and of b only these slots; or all but these. A slot is a
   /// number below the host's number of workers or, if the hostfile names its GPUs, one of these.
   std::string include = {}, exclude = {};

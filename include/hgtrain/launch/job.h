@@ -31,6 +31,7 @@ struct JobSpec {
   /// or `min_hosts`, a restart after the loss of a host does not count, as long as fewer hosts than
   /// there are were lost without progress in between.
   std::vector<JobHost> hosts;
+  bool is_on_first_host = false;  ///< this machine is the first of `hosts` that is no spare: no ssh
   /// The hosts are nodes that dial this process (run_node()), which is the first of them.
   std::optional<Rendezvous> rendezvous;
   /// So many hosts are enough; 0: all that are no spares. The ranks of those that are missing are
@@ -142,10 +143,10 @@ std::string find_program(const std::string& program, const std::string& path);
 /// checkpoint. If the program is not hgtrain's, each of these and SIGQUIT is passed on to it
 /// instead. A second SIGINT kills the job. On return the previous signal handlers are restored.
 ///
-/// With `hosts`, one ssh process a host carries the stream to `hgtrain agent` there. Error(kDevice)
-/// names each host that cannot be used, and why. A host that is lost later ends the attempt; a
-/// restart begins two leases after it was last heard, when nothing of the job can be left there, on
-/// a spare host, on the same host again, or without it.
+/// With `hosts`, one ssh process a host (except for this machine) carries the stream to `hgtrain
+/// agent` there. Error(kDevice) names each host that cannot be used, and why. A host that is lost
+/// later ends the attempt; a restart begins two leases after it was last heard, when nothing of the
+/// job can be left there, on a spare host, on the same host again, or without it.
 ///
 /// No process of the job outlives run_job or this process, even if this process is killed. Each
 /// worker runs under a guard, which is a child subreaper (PR_SET_CHILD_SUBREAPER): orphaned

@@ -35,11 +35,10 @@ struct SurveyResult {
 /// Calls the hosts by ssh as a job does, asks each what it has, `hgtrain doctor` included, and
 /// hangs up: nothing is started there. Blocks until all have answered or cannot be used; a host has
 /// 30 s to start the agent and a minute to answer. With links, each pair of hosts measures the
-/// connection for about half a second, and no host is in two pairs at a time. `sending` is called
-/// for a host that gets a copy of this program, with its bytes. Error(kDevice) if there is no ssh.
-SurveyResult survey_hosts(
-    const std::vector<JobHost>& hosts, bool with_links,
-    const std::function<void(const std::string& host, std::size_t bytes)>& sending);
+/// connection for about half a second, and no host is in two pairs at a time. `notice` gets a line
+/// for each host that gets a copy of this program. Error(kDevice) if there is no ssh.
+SurveyResult survey_hosts(const std::vector<JobHost>& hosts, bool with_links,
+                          const std::function<void(const std::string& text)>& notice);
 
 /// All pairs of `num` things, in rounds in which none is in two pairs.
 std::vector<std::vector<std::pair<std::size_t, std::size_t>>> pairs_in_rounds(std::size_t num);

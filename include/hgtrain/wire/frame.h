@@ -63,6 +63,8 @@ enum class MessageKind : std::uint8_t {
   kPushFiles = 77,
   kFileBlock = 78,
   kFileHash = 79,
+  // to a command on another host (launch/remote_command.h)
+  kRemoteCommand = 80,
   // both ways
   kPart = 96,  ///< the start of a payload that is too long for one frame (launch/frame_link.h)
   kBeat = 97,

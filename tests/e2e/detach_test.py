@@ -1,0 +1,144 @@
+"""Jobs on two hosts whose launcher moves to the first of them: --detach, and commands for such a run."""
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from hosts import MARK, PROGRAM, HostsCase, command_lines, main, sh
+
+SECRET = 'hf_' + 'DeTaCh' * 3
+WAIT = 'echo $RANK on $(hostname); until [ -e go ]; do sleep 0.01; done; echo gone'
+
+
+class DetachTest(HostsCase):
+    def there(self, host, *command):
+        """What a command prints that is typed on the host."""
+        line = f'cd {self.work} && {subprocess.list2cmdline(map(str, command))}'
+        return sh(self.hosts.folder / 'bin/ssh', host, line).stdout
+
+    def status_there(self, run):
+        return json.loads(self.there('a', PROGRAM, 'status', run, '--json'))
+
+    def calls_from_here(self):
+        return [line for _, line, _ in command_lines() if b'agent --command' in line and str(self.hosts.folder).encode() in line]
+
+    def wait_for_end(self, run):
+        """Of a run whose folder is seen here."""
+        while json.loads((self.work / run / 'run.json').read_text())['verdict'] == 'running':
+            time.sleep(0.01)
+        return json.loads((self.work / run / 'run.json').read_text())
+
+    def test_a_job_goes_on_from_its_first_host_though_this_machine_loses_its_network(self):
+        _, err = self.run_on_hosts('--detach', '--log_dir', 'apart', '--', 'sh', '-c', WAIT)
+        self.assertIn('detached: the run continues on a\n', err)
+        self.assertEqual(self.calls_from_here(), [])
+        status = self.status_there('apart')
+        self.assertEqual((status['state'], status['launcher']['host']), ('running', 'a'))
+        self.assertEqual([(rank['rank'], rank['host']) for rank in status['ranks']], [(0, 'a'), (1, 'a'), (2, 'b'), (3, 'b')])
+        sh('ip', 'addr', 'del', f'{self.hosts.net}.254/24', 'dev', self.hosts.bridge)
+        try:
+            (self.work / 'go').touch()
+            self.assertEqual(self.wait_for_end('apart')['exit_code'], 0)
+        finally:
+            sh('ip', 'addr', 'add', f'{self.hosts.net}.254/24', 'dev', self.hosts.bridge)
+            (self.work / 'go').unlink()
+        self.assertEqual((self.work / 'apart/rank_3.log').read_text(), '3 on b\ngone\n')
+        self.assertRegex((self.work / 'apart/detached.log').read_text(), 'gone')
+
+    def test_it_is_stopped_on_its_first_host(self):
+        self.run_on_hosts('--detach', '--log_dir', 'stopped', '--', 'sleep', '1000', hosts='a')
+        self.assertIn('stopped, exit code 143', self.there('a', PROGRAM, 'stop', 'stopped'))
+
+    def test_config_and_hostfile_come_from_here_and_losses_are_those_of_one_machine(self):
+        folder = self.prepare('moved', 3)
+        self.train_on_hosts(folder, 'here')
+        (folder / 'only_here').mkdir()
+        (folder / 'only_here/config.json').write_bytes((folder / 'config.json').read_bytes())
+        (folder / 'only_here/hostfile').write_text('a slots=2\nb slots=2\n')
+        with self.hosts.without('a', folder / 'only_here'), self.hosts.without('b', folder / 'only_here'):
+            _, err = self.run_on_hosts('--config', 'only_here/config.json', '--device', 'cpu', '--run_dir', 'moved/there', '--detach',
+                                       '--data.train_data_path', 'moved/data', cwd=folder, hosts=None, exit_code=2,
+                                       command=('train', '--hostfile', 'only_here/hostfile'))
+            self.assertIn('there is no token file moved/data', err)
+            self.run_on_hosts('--config', 'only_here/config.json', '--device', 'cpu', '--run_dir', 'there', '--detach', cwd=folder,
+                              hosts=None, command=('train', '--hostfile', 'only_here/hostfile'))
+            self.assertEqual(self.wait_for_end('moved/there')['verdict'], 'done')
+        self.assertEqual(self.losses(folder, 'there'), self.losses(folder, 'here'))
+        run = json.loads((folder / 'there/run.json').read_text())
+        self.assertEqual(run['command'][:4], ['hgtrain', 'train', '--hostfile', 'only_here/hostfile'])
+
+    def test_variables_travel_and_nothing_of_them_is_in_a_command_line(self):
+        env = {'HF_TOKEN': SECRET, 'OTHER': SECRET[::-1]}
+        self.run_on_hosts('--detach', '--log_dir', 'secret', '--export', 'OTHER', '--', 'sh', '-c', f'echo $HF_TOKEN,$OTHER; {WAIT}', env=env)
+        lines = [line for _, line, _ in command_lines()]
+        for secret in env.values():
+            self.assertFalse([line for line in lines if secret.encode() in line])
+        self.there('a', PROGRAM, 'stop', 'secret')
+        for rank in range(4):
+            self.assertIn(f'{SECRET},{SECRET[::-1]}\n', (self.work / f'secret/rank_{rank}.log').read_text())
+
+    def hidden(self, name, file):
+        """The commands that make a file empty on a host, and bring it back."""
+        inside = ['nsenter', '-t', self.hosts.first_process(name), '-m', '-p']
+        return [*inside, 'mount', '--bind', '/dev/null', file], [*inside, 'umount', '--lazy', file]
+
+    def test_without_a_key_the_first_host_cannot_reach_the_others_unless_the_agent_is_forwarded(self):
+        hide, show = self.hidden('a', self.hosts.folder / 'key')
+        sh(*hide)
+        agent = dict(re.findall(r'(SSH_\w+)=([^;]+);', sh('ssh-agent', '-s').stdout))
+        config = self.hosts.folder / 'ssh_config'
+        before = config.read_text()
+        try:
+            _, err = self.run_on_hosts('--detach', '--log_dir', 'denied', '--', 'echo', 'started', exit_code=3)
+            self.assertRegex(err, r'host b cannot be used from a, where the launcher runs: .*Permission denied')
+            self.assertIn('ForwardAgent', err)
+            self.assertNotIn('detached', err)
+            sh('ssh-add', self.hosts.folder / 'key', env={**os.environ, **agent})
+            config.write_text('ForwardAgent yes\n' + before)
+            self.run_on_hosts('--detach', '--log_dir', 'forwarded', '--', 'sleep', '1000', env=agent)
+            self.there('a', PROGRAM, 'stop', 'forwarded')
+        finally:
+            config.write_text(before)
+            os.kill(int(agent['SSH_AGENT_PID']), signal.SIGTERM)
+            sh(*show)
+
+    def test_what_is_wrong_before_the_start_is_said_here(self):
+        with tempfile.TemporaryDirectory(dir='/dev/shm') as folder:  # each host has its own
+            _, err = self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'true', cwd=folder, exit_code=2)
+        self.assertIn(f'host a has no folder {folder}', err)
+        _, err = self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'no-such-program', exit_code=2)
+        self.assertIn("there is no program 'no-such-program' in PATH", err)
+        _, err = self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'true', hosts='shut,a', exit_code=3)
+        self.assertIn('host shut cannot be used: ssh: connect to host', err)
+        _, err = self.run_on_hosts('--detach', '--config', 'missing.json', hosts='a:1', command=('train',), exit_code=2)
+        self.assertIn('missing.json', err)
+
+    def connecting_job(self):
+        """A job whose launcher on a waits for b, which cannot be reached."""
+        process = self.start('--detach', '--log_dir', 'connecting', '--', 'echo', 'started')
+        self.wait_for(lambda: [line for _, line, environment in command_lines()
+                               if b'\0b\0' in line and MARK.encode() in environment], process)
+        return process
+
+    def test_ctrl_c_before_the_start_ends_it(self):
+        with self.hosts.unreachable('b'):
+            process = self.connecting_job()
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, err)
+            self.wait_until_nothing_is_left()
+
+    def test_a_launcher_that_loses_this_machine_before_the_start_ends(self):
+        with self.hosts.unreachable('b'):
+            process = self.connecting_job()
+            process.kill()
+            process.communicate()
+            self.wait_until_nothing_is_left()
+
+
+if __name__ == '__main__':
+    main()
