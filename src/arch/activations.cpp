@@ -93,7 +93,7 @@ Range ActivationSizes::layers(const ModelConfig& model) const {
   return {first, std::max(first, std::min(blocks.end - 1, model.num_hidden_layers))};
 }
 
-bool ActivationSizes::hands_on(const ModelConfig& model) const {
+bool ActivationSizes::passes_through(const ModelConfig& model) const {
   return blocks.begin >= model.num_hidden_layers + 2;
 }
 
@@ -109,16 +109,16 @@ bool is_recomputed(const std::string& name, const ActivationSizes& sizes) {
          (name == "norm1" || name == "norm2" || name == "activated");
 }
 
-/// Whether the backward of a product's weights reads it.
+/// Whether the backward of a product's weights reads the activation.
 bool is_product_input(const std::string& name) {
   return name == "norm1" || name == "attention" || name == "norm2" || name == "activated";
 }
 
-/// Adds those of a range of a worker to those of the ranges before.
+/// Adds the activations of one range of blocks to those of the ranges before.
 void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::size_t range,
                      std::vector<PlannedTensor>& out) {
   const Family& family = family_of(m);
-  const std::int64_t tokens = sizes.seq_length / sizes.context_size;  // of a sequence, here
+  const std::int64_t tokens = sizes.seq_length / sizes.context_size;  // of a sequence, on this rank
   const std::int64_t rows = times(sizes.batch, tokens), own = sizes.own_rows().size();
   const std::int64_t width = m.hidden_size;
   const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
@@ -160,7 +160,7 @@ void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::si
                            bool needed = true) {
     if (needed) add_as(DType::kF32, name, shape);
   };
-  if (sizes.hands_on(m)) {
+  if (sizes.passes_through(m)) {
     plan(sizes.dtype, "output", {own, width}, {sizes.slots, {0, 1}});
     scope = PlannedTensor::Scope::kSlot;
     add("embedded", {own, width});

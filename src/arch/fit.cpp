@@ -17,8 +17,8 @@
 namespace hgt {
 namespace {
 
-/// What a setting changes; a change has one setting of each at most, so that none contradicts
-/// another.
+/// What a setting changes. A change has at most one setting for each subject, so that none
+/// contradicts another.
 enum class Subject {
   kBatch,
   kZero,
@@ -147,7 +147,7 @@ class Savings {
         });
   }
 
-  /// The workers stay as many: fewer groups of them, each of more.
+  /// The number of workers stays the same: they form fewer groups of more workers.
   void add_split(Subject subject, const char* key, std::int64_t ParallelismConfig::*size,
                  int factor) {
     const std::int64_t more = config_.parallelism.*size * factor;
@@ -174,7 +174,7 @@ class Savings {
   std::vector<Saving> all_;
 };
 
-/// Several savings, of a subject each.
+/// Several savings, each with a subject of its own.
 using Change = std::vector<const Saving*>;
 
 std::string text_of(const Change& change) {
@@ -183,7 +183,7 @@ std::string text_of(const Change& change) {
   return fmt::format("{}", fmt::join(settings, " and "));
 }
 
-/// Whether the job of the same workers and batch fits with a change, and is one that can run.
+/// Whether the job can run and fits with a change, on the same workers and with the same batch.
 bool fits_with(const Config& config, const Change& change, const Fits& fits) {
   const int workers = layout_of(config).world_size();
   Config other = config;
@@ -228,8 +228,8 @@ std::vector<std::string> sufficient(const Config& config, const std::vector<Savi
   return out;
 }
 
-/// A change of more savings: the cheapest are added until it suffices, then all that it does not
-/// need are left out. Empty if nothing suffices.
+/// A change of more savings: the cheapest are added until they suffice, then those that are not
+/// needed are left out. Empty if all savings together do not suffice.
 Change combined(const Config& config, const std::vector<Saving>& savings, const Fits& fits) {
   const Fits any = [](const Config&) { return true; };
   Change change;
@@ -250,7 +250,7 @@ Change combined(const Config& config, const std::vector<Saving>& savings, const 
   return {};
 }
 
-/// The sum of what the workers of all stages take.
+/// The sum over the workers of all stages.
 template <class BytesOfStage>
 std::int64_t sum_over_workers(const Config& config, int workers, const BytesOfStage& bytes) {
   const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);

@@ -15,7 +15,7 @@ FlatSpec flat_spec(const Config& config, int zero_stage, bool on_gpu) {
              offloads_weights = on_gpu && zero.stage == 3 && zero.offload_param == "cpu",
              rounds = compute != parameter, sends = offloads_optimizer && !offloads_weights;
   const bool shards_state = zero_stage >= 1, shards_weights = zero_stage >= 3;
-  // In host memory, a rank has its shard alone of the gradients, too.
+  // In host memory, a rank keeps only its shard of the gradients, too.
   const bool shards_gradients = zero_stage >= (offloads_optimizer ? 1 : 2);
   FlatSpec out;
   out.parameters = {"parameters", parameter, rounds || sends ? shards_state : shards_weights,

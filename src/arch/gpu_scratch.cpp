@@ -13,10 +13,11 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kMaxBytes = std::int64_t{2} << 30;  ///< of logits, and of attention's parts
+constexpr std::int64_t kMaxBytes = std::int64_t{2}
+                                   << 30;  ///< of logits, and also of attention's parts
 constexpr std::int64_t kSmallestLogits = std::int64_t{16} << 20;  ///< elements
 
-/// What the driver and other programs may take of a GPU.
+/// GPU memory that is left to the driver and to other programs.
 std::int64_t reserved_bytes(std::int64_t gpu_bytes) {
   return (std::int64_t{1} << 30) + gpu_bytes / 64;
 }
@@ -29,8 +30,8 @@ std::int64_t rows_of_chunks(std::int64_t rows, std::int64_t vocabulary, std::int
   return std::min(round_up((rows + chunks - 1) / chunks, kUnit), rows);
 }
 
-/// What the largest stage would leave free with the smallest sizes; 0 if nothing is left, or the
-/// GPU is not known.
+/// The GPU memory that the largest stage leaves free with the smallest sizes; 0 if it leaves none,
+/// or if the GPU is not known.
 std::int64_t spare_bytes(Config config) {
   const std::int64_t all = config.hardware.gpu_bytes;
   if (all == 0) return 0;

@@ -25,8 +25,8 @@
 namespace hgt {
 namespace {
 
-/// What oneDNN packs of the operands of products in a thread, with its kernels, at most, as
-/// measured with oneDNN 2.6 and AVX-512 (tests/bench/memory.py).
+/// The most memory in a thread for oneDNN's packed operands and kernels, as measured with oneDNN
+/// 2.6 and AVX-512 (tests/bench/memory.py).
 constexpr std::int64_t kPackedBytes = 2 << 20, kPackedBytesAmx = 5 << 20;
 /// With several threads, oneDNN 2.6 computes 16-bit products of at most this many rows in fp32
 /// first.
@@ -37,9 +37,9 @@ constexpr std::int64_t kLibraryBytes = 384 << 20;
 /// on eight H100s (#1685).
 constexpr std::int64_t kNcclBytes = 1 << 30;
 
-/// Scratch memory of the CPU threads: what the neediest kernel needs. It is not known here which
-/// kernels the worker's CPU chooses, so what our own packs counts if it may be chosen. Only the
-/// first thread has the sums of a norm's gradients.
+/// Scratch memory of the CPU threads: as much as the kernel that needs most. It is not known here
+/// which kernels the worker's CPU chooses, so our own product kernel counts if it may be chosen.
+/// Only the first thread has the sums of a norm's gradients.
 std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, std::int64_t tokens,
                             DType dtype, int threads) {
   const std::int64_t attention = cpu::attention_bwd_floats(seq_length, model.head_dim);
@@ -53,8 +53,9 @@ std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, s
   return std::max(any, norm) + times(any, threads - 1);
 }
 
-/// What a thread's part of the largest product packs: a gradient of weights, a block of whose rows
-/// oneDNN packs over some of the tokens. Of fp32, more than that was measured.
+/// The packed operands of a thread's part of the largest product, which is a gradient of weights:
+/// oneDNN packs a block of its rows over some of the tokens. For fp32, more than that was measured,
+/// and the measurement is used.
 std::int64_t packed_bytes(const ModelConfig& model, DType dtype, std::int64_t tokens, bool has_head,
                           int threads) {
   constexpr std::int64_t kBlockTokens = 384, kBlockRows = 8192;
@@ -89,8 +90,8 @@ int tensor_size(const Config& config) {
   return static_cast<int>(config.parallelism.tensor_parallel_size);
 }
 
-/// The plan of a rank of a pipeline stage. Its schedule is that of one micro-batch: shards and
-/// slots of units do not depend on their number.
+/// The plan of a rank of a pipeline stage, with a schedule for one micro-batch, because shards and
+/// slots of units do not depend on the number of micro-batches.
 RankPlan plan_of(const Config& config, const ParameterTable& table, int stage) {
   const Layout layout = layout_of(config);
   RankPlan plan = plan_rank(config, table, layout, {.pipeline = stage}, layout.data_size);
@@ -139,7 +140,7 @@ FlatSpec flat_spec_of(const Config& config, const RankPlan& plan) {
   return flat_spec(config, plan.stage(), config.hardware.device == "cuda");
 }
 
-/// What a rank writes into a checkpoint.
+/// The bytes that a rank writes into a checkpoint.
 std::int64_t checkpoint_bytes(const FlatSpec& spec, std::int64_t shard) {
   std::size_t bytes = size_of(spec.parameters.dtype);
   for (const FlatBufferSpec& buffer : spec.state) bytes += size_of(buffer.dtype);
@@ -147,8 +148,8 @@ std::int64_t checkpoint_bytes(const FlatSpec& spec, std::int64_t shard) {
   return times(shard, static_cast<std::int64_t>(bytes));
 }
 
-/// What tensor ranks exchange at once for a save: a block of a tensor, once as the ranks have it
-/// and once as a file does.
+/// The buffers through which tensor ranks exchange a block of a tensor for a save: once in the
+/// ranks' order, once in the file's.
 std::int64_t exchanged_bytes(const FlatSpec& spec, const ParameterTable& table) {
   std::int64_t largest = 0;
   for (const Parameter& p : table.parameters)
@@ -159,7 +160,7 @@ std::int64_t exchanged_bytes(const FlatSpec& spec, const ParameterTable& table) 
   return std::min(kCheckpointExchangeBytes, times(2 * largest, static_cast<std::int64_t>(widest)));
 }
 
-/// What stays from step to step.
+/// Memory that stays from step to step.
 struct FlatMemory {
   std::vector<Allocation> on_device, offloaded;
 };
@@ -261,7 +262,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   if (on_cpu && config.parallelism.tensor_parallel_size > 1)
     out.push_back({"checkpoint: exchange between tensor ranks", exchanged_bytes(spec, table)});
   const std::vector<ActivationSizes> ranges = activation_sizes(config, plan.shape);
-  const ActivationSizes& sizes = ranges.front();  // what does not depend on the range
+  const ActivationSizes& sizes =
+      ranges.front();  // used only for fields that are equal for all ranges
   if (const auto bytes = partial_gradient_bytes(
           partial_gradients(table, tensor_size(config), config.parallelism.sequence_parallel));
       bytes > 0)

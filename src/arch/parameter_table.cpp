@@ -199,12 +199,12 @@ bool is_norm_or_bias(const Parameter& p) {
   return p.shape.size() == 1;
 }
 
-/// Whether a rank computes the gradient from its own heads.
+/// Whether a rank computes the gradient of such a parameter from its own heads.
 bool is_of_heads(Role role) {
   return role == Role::kQkvWeight || role == Role::kQkvBias || role == Role::kQueryNorm ||
          role == Role::kKeyNorm;
 }
-/// Whether it does from its own rows of the residual stream.
+/// Whether a rank computes it from its own rows of the residual stream, if rows are split.
 bool is_of_rows(Role role) {
   return role == Role::kNorm1Gain || role == Role::kNorm1Bias || role == Role::kNorm2Gain ||
          role == Role::kNorm2Bias || role == Role::kFinalNormGain || role == Role::kFinalNormBias;

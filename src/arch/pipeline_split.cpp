@@ -22,8 +22,8 @@ namespace {
 
 using Layers = std::vector<std::int64_t>;
 
-/// The layers of each stage with the smallest maximum of `flops` (by block) over the stages. Of
-/// equal splits, the one whose early stages have fewer layers: they hold more micro-batches.
+/// The layers of each stage in the split with the smallest maximum of `flops` (by block) over the
+/// stages. Among equal splits, early stages get fewer layers, because they hold more micro-batches.
 Layers contiguous(const std::vector<double>& flops, std::int64_t layers, std::int64_t stages) {
   const auto min_layers = [&](std::int64_t stage) {
     return stage == 0 || stage + 1 == stages ? 0 : 1;
@@ -58,8 +58,8 @@ Layers contiguous(const std::vector<double>& flops, std::int64_t layers, std::in
 }
 
 /// The same for an interleaved pipeline whose layers count as equal: each layer goes to the stage
-/// with the fewest operations so far, and there to the virtual stage with the fewest. Of equal
-/// ones, the last: it holds fewer micro-batches.
+/// with the fewest operations so far, and there to the virtual stage with the fewest. Among equal
+/// ones, the last gets it, because it holds fewer micro-batches.
 Layers interleaved(const std::vector<double>& flops, std::int64_t layers, std::size_t stages,
                    std::size_t parts) {
   std::vector<double> of_parts(parts, 0), of_stages(stages, 0);
@@ -110,7 +110,8 @@ std::vector<double> costs_of(const Layers& split, std::size_t stages,
   return costs;
 }
 
-/// Layers with different windows cost more or less: moves one at a time, as long as that helps.
+/// Improves a split of layers with different windows, which cost different amounts: moves one layer
+/// at a time while that helps.
 Layers improved(Layers split, std::size_t stages, const std::vector<double>& flops) {
   std::vector<double> best = costs_of(split, stages, flops);
   for (bool moved = true; moved;) {

@@ -50,7 +50,7 @@ Error refused(const std::system_error& error) {
   return Error(ErrorKind::kDevice, fmt::format("the system refused a call: {}", error.what()));
 }
 
-/// Rendered while there is memory for it.
+/// Rendered early, while there is memory for it.
 const std::string& out_of_memory_text() {
   static const std::string text = out_of_memory().render();
   return text;

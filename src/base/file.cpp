@@ -52,7 +52,7 @@ const char* name_of_kind(mode_t mode) {
   return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-/// Pipes, and to be read also folders and devices.
+/// Whether a file of this kind is refused: pipes, and for reading also folders and devices.
 bool is_refused(mode_t mode, int flags) {
   const bool writes_only = (flags & O_ACCMODE) == O_WRONLY;
   return S_ISFIFO(mode) ||
@@ -83,7 +83,7 @@ void throw_file_error(std::string_view action, const std::string& path, int erro
 }
 
 File File::open(const std::string& path, int flags, mode_t mode, ErrorKind kind) {
-  // O_NONBLOCK: else opening a pipe waits for its other end.
+  // Without O_NONBLOCK, opening a pipe would wait for its other end.
   const int all_flags = flags | O_CLOEXEC | O_NONBLOCK;
   const int fd = retry([&] { return file_ops().open(path.c_str(), all_flags, mode); });
   if (fd < 0 && errno == ENXIO)

@@ -3,8 +3,8 @@
 namespace hgt {
 namespace {
 
-/// How many bytes at `at` belong together, and whether they are a character: a whole one, or the
-/// longest start of one that a wrong byte or the end of the text cuts short.
+/// Bytes that belong together: a whole character, or the longest start of one that a wrong byte or
+/// the end of the text cuts off.
 struct Run {
   std::size_t bytes;
   bool valid;

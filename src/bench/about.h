@@ -10,8 +10,8 @@ namespace hgt {
 
 struct Config;
 
-/// The beginning of every result: which bench, of which model, on which machine; `attention` says
-/// which code computes it.
+/// The beginning of every result: which bench, which model, which machine; `attention` names the
+/// code that computes attention.
 nlohmann::ordered_json about(const char* bench, const Config& config, const Stream& stream,
                              const std::string& attention = "");
 

@@ -105,7 +105,7 @@ double bus_factor(const std::string& op, double ranks) {
 Json measure(Communicator& comm, const CommBench& spec, std::span<float> values,
              const CudaQueue* queue) {
   constexpr int kWarmUps = 2;
-  const int queued = queue ? 10 : 1;  // so that the host's part does not count
+  const int queued = queue ? 10 : 1;  // so that the host's time for queueing does not count
   Trial trial(comm, spec.op, values, queue);
   std::vector<double> us;
   for (std::int64_t i = -kWarmUps; i < spec.repeats; ++i) {

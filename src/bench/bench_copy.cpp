@@ -19,8 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Bytes per second of `moved` bytes by copy(), which is done when it returns. The first call,
-/// which touches the pages, does not count.
+/// Bytes per second if copy() moves `moved` bytes; the copy is done when it returns. The first
+/// call, which touches the pages, does not count.
 template <class Copy>
 Json rate_of(std::int64_t repeats, double moved, const Copy& copy) {
   std::vector<double> rates;

@@ -36,7 +36,7 @@ std::vector<double> of_ranks(double mine, Communicator& comm) {
   return values_of_ranks(comm, {&mine, 1});
 }
 
-/// What all threads of this process have computed. Other load on the machine adds little to it.
+/// The CPU time of all threads of this process, to which other load on the machine adds little.
 double cpu_ms() {
   timespec t{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -132,8 +132,8 @@ class Contestant {
   double waited_ms_ = 0;
 };
 
-/// Takes what the runs of a process share, such as oneDNN's kernels and buffers: it would count for
-/// the memory of the first run alone.
+/// Allocates what all runs of a process share, such as oneDNN's kernels and buffers, so that it
+/// does not count as memory of the first run.
 void warm_up(Config config) {
   config.parallelism = {};
   config.zero = {};

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What a step's products take alone: the number of each times its median.
+/// The time of a step's products alone: for each, its number in a step times its median time.
 Json limit_json(const std::vector<Product>& products, const ProductRunner& runner,
                 const std::vector<std::vector<double>>& product_ms, double& limit_ms) {
   Json out = Json::array();

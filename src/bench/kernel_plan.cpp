@@ -47,7 +47,8 @@ Json to_json(const CompiledKernel& k) {
           {"atomics", k.atomics}};
 }
 
-/// Whether a step with this compute type may run it: no kernel of another 16-bit type.
+/// Whether a step with this compute type may run the kernel, which excludes those of the other
+/// 16-bit type.
 bool is_of(DType type, std::string_view kernel) {
   for (const DType other : {DType::kBF16, DType::kF16})
     if (other != type && kernel.find(name_of(other)) != kernel.npos) return false;
@@ -61,8 +62,8 @@ std::span<const CompiledKernel> compiled_kernels() {
 }
 
 Occupancy occupancy_of(int sm, int threads, int registers, int shared_bytes) {
-  // What a multiprocessor has (CUDA C++ programming guide, technical specifications per compute
-  // capability), and in what units it is given out.
+  // The resources of a multiprocessor (CUDA C++ programming guide, technical specifications per
+  // compute capability), and the units in which they are allocated.
   constexpr int kWarpThreads = 32, kWarps = 64, kBlocks = 32, kRegisters = 65536, kParts = 4;
   constexpr int kRegisterUnit = 256, kSharedUnit = 128, kReservedShared = 1024;
   if (sm != 80 && sm != 90)

@@ -11,12 +11,12 @@ struct CompiledKernel {
 
   const char *source, *name;       ///< "norm" for norm.cu; "norm_rows<bf16 1 true>"
   int sm;                          ///< compute capability 9.0: 90
-  int threads;                     ///< of a block, at most
+  int threads;                     ///< per block, at most
   int registers;                   ///< of a thread
   int shared_bytes;                ///< of a block
-  int local_bytes;                 ///< of a thread: registers that did not suffice, and arrays
+  int local_bytes;                 ///< per thread: spilled registers, and arrays
   Access loads, stores;            ///< of global memory
-  Access loop_loads, loop_stores;  ///< those of them that are in loops
+  Access loop_loads, loop_stores;  ///< those in loops
   Access shared_loads, shared_stores;
   int local_accesses, atomics;
 };

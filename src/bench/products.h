@@ -26,18 +26,19 @@ struct Product {
   double flops() const;  ///< one product
 };
 
-/// The weight products of a step of this rank: for each distinct linear layer the forward, the
-/// gradient of its input and of its weight, as the model calls them.
+/// The weight products of a step of this rank. For each distinct linear layer there are three: the
+/// forward, the gradient of its input and that of its weight, as the model computes them.
 std::vector<Product> weight_products(const Config& config);
 
-/// Operands of one type, large enough for each of some products, and what multiplies them.
+/// Multiplies. Its operands have one type, and are large enough for each of the products.
 class ProductRunner {
  public:
   ProductRunner(const std::vector<Product>& products, DType dtype, Stream stream);
   /// Milliseconds of one call, after one call that touches its operands; on a GPU the mean of as
   /// many calls as take some milliseconds.
   double run(const Product& product) const;
-  /// What computes it on the CPU, after it has run: "oneDNN" or "own"; "" on a GPU.
+  /// The kernel that computes the product on the CPU, once it has run: "oneDNN" or "own"; "" on a
+  /// GPU.
   std::string_view kernel(const Product& product) const;
 
  private:

@@ -29,11 +29,11 @@ class SyntheticRun {
   const ParameterTable& table() const { return table_; }
   /// The config, and the memory of the GPU that its plan counts on.
   const Config& config() const { return config_; }
-  /// "attention backend: ...", as use_cudnn says it; "" if it was not asked.
+  /// "attention backend: ...", as use_cudnn() returns it; "" on a CPU.
   const std::string& attention() const { return attention_; }
   /// Runs a training step and returns its milliseconds. On a GPU the finished step is the previous
   /// one, like in a run, and the milliseconds are the time since the last return. They are right
-  /// from the third call on, if nothing else is done in between.
+  /// from the third call on, if nothing else runs between the calls.
   double step();
   /// How long this rank's compute waited for communication in that step.
   double comm_ms() const { return comm_ms_; }

@@ -26,8 +26,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxCopiedBytes = 256 << 20;
 
-/// What a tensor rank writes of a parameter on its own, or what it has of one that its group puts
-/// together: the runs of a part along axis 1 are no longer than a row.
+/// The parts of a parameter that a tensor rank writes on its own, or that it has of a parameter
+/// that its group assembles, because the runs of a part along axis 1 are no longer than a row.
 void add_parts(const Parameter& p, const FlatTensor& flat, const FlatState& state,
                NamedTensor& tensor) {
   const TensorRank at = state.tensor;
@@ -80,7 +80,7 @@ void add_missing(std::vector<CopiedFile>& files, const std::string& folder,
       files.push_back({name, read_file(folder + "/" + name, kMaxCopiedBytes)});
 }
 
-/// The model's own, for a model that came without one.
+/// A generation config from the model's config, for a model without one.
 Json generation_config(const Json& config) {
   return {{"_from_model_config", true},
           {"bos_token_id", config.at("bos_token_id")},
@@ -103,10 +103,10 @@ void check_generation_config(const std::string& folder) {
                 "correct it, or remove it: it says how to sample from the model");
 }
 
-/// config.json and all that is copied.
+/// Writes config.json and all files that are copied.
 void write_texts(CheckpointManifest& manifest, const std::string& folder, ModelConfig model,
                  DType weights, const SourceFiles& source) {
-  std::vector<std::string> changed;  // tokens that the run has otherwise than its source
+  std::vector<std::string> changed;  // special tokens that differ from the source's
   Json config;
   if (source.config.empty()) {
     config = hf_config_json(model, weights);

@@ -17,7 +17,7 @@ struct CopiedFile {
   std::string text;
 };
 
-/// What checkpoints take from the folders that a run came from.
+/// The files that checkpoints take from the folders that a run started from.
 struct SourceFiles {
   std::string config;             ///< text of the model's config.json, "" if it came from none
   std::vector<CopiedFile> files;  ///< everything else that transformers reads, except the weights
@@ -36,8 +36,8 @@ using TensorFiles = std::vector<std::pair<std::string, std::vector<PlannedFile>>
 TensorFiles plan_tensor_files(const ParameterTable& table, const FlatState& flat,
                               std::int64_t max_shard_bytes);
 
-/// The first of three steps, in which a checkpoint comes into an empty folder: creates everything
-/// but the manifest, the planned files without their data. Returns the manifest so far.
+/// The first of three steps that write a checkpoint into an empty folder: creates everything but
+/// the manifest; the planned files are created without their data. Returns the manifest so far.
 CheckpointManifest create_checkpoint_files(const std::string& folder, const ModelConfig& model,
                                            const CheckpointWriter::Options& options,
                                            const SourceFiles& source, const TrainingState& state,

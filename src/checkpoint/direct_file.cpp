@@ -10,7 +10,7 @@ namespace hgt {
 namespace {
 
 /// Calls `call(done)`, which reads or writes some bytes, until all `bytes` are done or it returns
-/// none or an error; returns how many are done. What is not can be tried through the page cache,
+/// none or an error; returns how many are done. The caller tries the rest through the page cache,
 /// which reports the error.
 template <class Call>
 std::int64_t repeat(std::int64_t bytes, const Call& call) {

@@ -14,7 +14,7 @@ namespace hgt {
 /// number of threads may call read_aligned and write_at. Errors are those of File.
 class DirectFile {
  public:
-  static constexpr std::int64_t kAlignment = 4096;  ///< of what goes past the page cache
+  static constexpr std::int64_t kAlignment = 4096;  ///< of reads and writes past the page cache
 
   /// `flags`: O_RDONLY or O_WRONLY; the file exists. If not `direct`, everything goes through the
   /// page cache.

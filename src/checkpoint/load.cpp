@@ -24,8 +24,9 @@ namespace {
 
 constexpr std::int64_t kMaxStateBytes = 1 << 20;
 
-/// The checkpoint must be of this very model; that a tensor fits does not say how it is used. Its
-/// weights may be of another type, which is the result, and its texts may end with another token.
+/// Throws unless the checkpoint belongs to this very model, because tensors may fit another model,
+/// too. Its weights may have another type, which is returned, and its texts may end with another
+/// token.
 DType check_model(const std::string& path, const ModelConfig& model) {
   const std::string text = read_file(path, kMaxStateBytes);
   const auto saved = hf_config_json(parse_hf_config(text, path));
@@ -48,7 +49,8 @@ DType check_model(const std::string& path, const ModelConfig& model) {
   return weights == "bfloat16" ? DType::kBF16 : weights == "float16" ? DType::kF16 : DType::kF32;
 }
 
-/// What the tensors' names begin with, up to the first dot: of the masters and of each moment.
+/// The prefixes of the tensors' names, up to the first dot: those of the masters and of each
+/// moment.
 std::set<std::string> prefixes_of(const TensorFolder& optimizer) {
   std::set<std::string> prefixes;
   optimizer.for_each([&](const SafetensorsFile&, const TensorInfo& tensor) {
@@ -88,7 +90,7 @@ bool has_average(const CheckpointManifest& manifest) {
 
 /// A checkpoint that can be read.
 struct CheckpointReader::Contents {
-  /// What is read of one kind of files.
+  /// The tensors that are read from one kind of files.
   struct Kind {
     TensorReads reads;
     /// Where each tensor is read to, by its name, unless another one is read into the same place

@@ -19,11 +19,11 @@ struct ManifestFile {
   std::map<std::string, std::vector<HashedBlock>> tensors;  ///< of a safetensors file
 };
 
-/// What a checkpoint folder consists of; the file that makes it one, written last. It ends in a
-/// hash of its own text.
+/// The contents of a checkpoint folder. The manifest is written last, and a folder without one is
+/// no checkpoint. It ends with a hash of its own text.
 struct CheckpointManifest {
   std::int64_t step = 0;
-  ParallelismConfig layout;  ///< that wrote it; any layout may read it
+  ParallelismConfig layout;  ///< the layout that wrote it; any layout may read it
   std::map<std::string, ManifestFile> files;
   bool only_best = false;  ///< CheckpointWriter::Reason::kBest
 };
@@ -33,8 +33,8 @@ std::string manifest_text(const CheckpointManifest& manifest);
 /// The end of a manifest: the hash of all the text before it.
 std::string manifest_seal(std::string_view body);
 
-/// Error(kData) if the text is not a whole text from manifest_text, in this version or the one
-/// before, whose tensors have one block each.
+/// Error(kData) if the text is not a complete text of manifest_text(), in this version or the one
+/// before, in which each tensor has one block.
 CheckpointManifest parse_manifest(std::string_view text);
 
 /// Reads the manifest of a folder and checks that every file is there in its size and that the
@@ -42,7 +42,7 @@ CheckpointManifest parse_manifest(std::string_view text);
 /// `stem`: "" or the only tensors that are needed, "model" or "ema"; then other files with tensors
 /// and the counters of the training may be missing.
 CheckpointManifest read_manifest(const std::string& folder, std::string_view stem = "");
-/// The same without a look at the files.
+/// The same, but does not check the files.
 CheckpointManifest read_manifest_file(const std::string& folder);
 
 /// The hash as a manifest spells it: 16 hex digits.

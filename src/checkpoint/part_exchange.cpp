@@ -8,7 +8,7 @@
 namespace hgt {
 namespace {
 
-/// The elements of the tensor that the ranks have together.
+/// The elements of the tensor that the ranks have as elements `local` of their parts.
 std::vector<Range> elements_of(Range local, std::span<const Placement> of_ranks) {
   std::vector<Range> runs;
   for (const Placement& placement : of_ranks)

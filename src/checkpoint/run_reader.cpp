@@ -36,7 +36,7 @@ RunReader::~RunReader() {
   for (const std::future<void>& read : reading_) read.wait();
 }
 
-/// One buffer is left to the current piece.
+/// Reads ahead into all buffers except the one with the current piece.
 void RunReader::read_ahead() {
   while (started_ < pieces_.size() && reading_.size() < RunBuffers::kCount - 1) {
     const Range piece = pieces_[started_];

@@ -9,7 +9,7 @@
 
 namespace hgt {
 
-/// Reads given bytes of a file in large pieces, some ahead of the one that the caller works on.
+/// Reads given bytes of a file in large pieces, and reads ahead while the caller works on one.
 class RunReader {
  public:
   /// `bytes` are those that will be read, ascending. If not `direct`, they go through the page

@@ -7,7 +7,8 @@
 namespace hgt {
 namespace {
 
-/// Where a byte of the file lies in a buffer: as far behind a page's begin as in the file.
+/// The place of a byte of the file in a buffer, which has the same offset within a page as in the
+/// file.
 std::int64_t page_of(std::int64_t offset) {
   return offset / DirectFile::kAlignment * DirectFile::kAlignment;
 }

@@ -10,7 +10,7 @@
 
 namespace hgt {
 
-/// Buffers that are aligned for DirectFile: one is in use while the others are read or written.
+/// Buffers aligned for DirectFile. The caller uses one while the others are read or written.
 class RunBuffers {
  public:
   static constexpr std::size_t kCount = 4;

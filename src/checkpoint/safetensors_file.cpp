@@ -73,7 +73,7 @@ bool has_any(Range elements, std::span<const TensorPart> parts) {
   return any;
 }
 
-/// From the first to the last element of each part; one range if they overlap.
+/// The ranges from the first to the last element of each part; overlapping ranges are joined.
 std::vector<Range> spans_of(std::span<const TensorPart> parts) {
   std::vector<Range> spans;
   for (const TensorPart& part : parts) {

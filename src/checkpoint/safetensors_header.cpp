@@ -29,7 +29,7 @@ constexpr FileDType kFileDTypes[] = {
     {"F8_E5M2", 1, {}},      {"F8_E8M0", 1, {}},
 };
 
-/// A name as it stands in the JSON: control characters escaped.
+/// A name in quotes, with control characters escaped as in JSON.
 std::string in_quotes(const std::string& text) {
   return json(text).dump();
 }
@@ -38,7 +38,7 @@ std::string in_quotes(const std::string& text) {
   throw Error(ErrorKind::kData, "the safetensors header is damaged: " + what);
 }
 
-/// Takes the JSON as events, so that nothing is built from a hostile header but what is needed.
+/// Parses the JSON as events, so that a hostile header makes it allocate no more than is needed.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   std::vector<TensorInfo> take() {

@@ -17,18 +17,18 @@ struct NamedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
   DType dtype = DType::kF32;  ///< in the file: fp32, bf16 or fp16
-  /// Those elements that this rank writes, rounded to `dtype`. If a tensor-parallel group puts them
-  /// together, what this rank has.
+  /// The elements that this rank writes, rounded to `dtype`. If a tensor-parallel group assembles
+  /// the tensor, the elements that this rank has.
   std::vector<TensorPart> parts;
-  /// Where the part of each rank of the group lies; none: this rank writes its parts as they are,
-  /// without placement.
+  /// Where the part of each rank of the group lies in the tensor. Empty: this rank writes its parts
+  /// itself, without the group.
   std::vector<Placement> of_ranks = {};
 
   std::int64_t bytes() const;
 };
 
-/// A block that this rank wrote: of at most 16 MiB, cut where elements begin or end that are
-/// written together, and at multiples of 16 MiB of the tensor, or less.
+/// A block that this rank wrote: at most 16 MiB of a tensor, cut at multiples of 16 MiB or less,
+/// and where a rank's part begins or ends.
 struct WrittenBlock {
   std::int64_t tensor = 0;  ///< its index
   HashedBlock block;
@@ -37,18 +37,18 @@ struct WrittenBlock {
 /// All bytes of the file before the data.
 std::string safetensors_header(const std::vector<NamedTensor>& tensors);
 
-/// Creates the file in its full size, with the header alone. Returns what the manifest says of it,
+/// Creates the file in its full size, with only the header written. Returns its manifest entry,
 /// without the tensors' blocks.
 ManifestFile create_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors);
 
-/// Writes parts into files. The ranks of a tensor-parallel group do so together: of what they put
-/// together, each writes every block in turn.
+/// Writes parts into files. The ranks of a tensor-parallel group do so together, and take turns to
+/// write the blocks that they assemble.
 class PartsWriter {
  public:
   /// `group`: null if this rank writes alone.
   explicit PartsWriter(Communicator* group = nullptr) : exchange_(group) {}
   /// Writes the parts into the file and fsyncs it. Returns what it wrote. After an error it writes
-  /// nothing any more, but still gives the other ranks what they need.
+  /// nothing more, but still sends the other ranks what they need.
   std::vector<WrittenBlock> write(const std::string& path, const std::vector<NamedTensor>& tensors);
   /// Throws the first error: kGuard, which names the element, if an element is not finite in the
   /// type in which it is written.

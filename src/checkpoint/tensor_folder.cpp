@@ -51,7 +51,7 @@ std::map<std::string, std::string> read_index(const std::string& path) {
                   : "");
 }
 
-/// What does not fit, all at once.
+/// Collects everything that does not fit, to report it at once.
 struct Misfits {
   std::vector<std::string> lines;
   void add(std::string line) { lines.push_back(std::move(line)); }

@@ -39,7 +39,7 @@ class TensorFolder {
 /// Error(kData) if a file is not in the manifest, or has another header.
 void check_headers(const TensorFolder& source, const CheckpointManifest& manifest);
 
-/// Where a tensor belongs.
+/// The shape that a tensor must have, and where its elements go.
 struct Destination {
   std::vector<std::int64_t> shape;
   std::vector<TensorPart> parts;  ///< those of its elements that are wanted

@@ -36,7 +36,7 @@ std::string bytes_of(const std::vector<PlacedBlock>& blocks) {
 std::vector<PlacedBlock> blocks_in(const std::vector<std::string>& of_ranks) {
   std::vector<PlacedBlock> out;
   for (const std::string& bytes : of_ranks) {
-    if (bytes.empty()) continue;  // of a rank with so little that it wrote no block
+    if (bytes.empty()) continue;  // the rank owns so little that it wrote no block
     const std::size_t before = out.size();
     out.resize(before + bytes.size() / sizeof(PlacedBlock));
     std::memcpy(out.data() + before, bytes.data(), bytes.size());
@@ -103,7 +103,7 @@ class Writer : public CheckpointWriter {
     if (thread_.joinable()) thread_.join();
   }
 
-  /// Runs on the thread; nothing leaves it but error_.
+  /// Runs on the thread; the only result is error_.
   void write(const TrainingState& state, const FlatState& flat, Reason reason) noexcept {
     const Span span = Span::rare("write checkpoint", state.step);
     std::optional<Error> error;
@@ -170,9 +170,9 @@ class Writer : public CheckpointWriter {
     prune();
   }
 
-  /// Sets aside every checkpoint except the branch's own, those up to step `last`, and updates or
-  /// removes the names `latest` and `best` accordingly. The branch is on the disk already: a crash
-  /// in between does no harm.
+  /// Renames every checkpoint that is not the branch's own, that is, after step `last`, and updates
+  /// or removes the files `latest` and `best` accordingly. The branch is on the disk already: a
+  /// crash in between does no harm.
   void leave_other_branches(std::int64_t last) {
     std::vector<std::string> others = list_folder(root_);
     std::erase_if(others, [&](const std::string& name) { return step_of(name) <= last; });
@@ -217,7 +217,8 @@ class Writer : public CheckpointWriter {
     best_step_ = step;
   }
 
-  /// What cannot be removed stays until the next save; that fails no checkpoint.
+  /// Removes old checkpoints. If one cannot be removed, it stays until the next save; the new
+  /// checkpoint does not fail for that.
   void prune() {
     try {
       std::int64_t kept = 0;
@@ -244,7 +245,7 @@ class Writer : public CheckpointWriter {
     return std::regex_match(name, match, suffix) && step_of(match[1].str()) >= 0;
   }
 
-  /// Removes a folder so that at no moment a part of it looks like a checkpoint.
+  /// Removes a folder in such a way that a part of it never looks like a checkpoint.
   void discard(const std::string& name) {
     const std::string doomed = path(name + kUnfinished + random_suffix());
     rename_path(path(name), doomed);

@@ -12,7 +12,7 @@
 namespace hgt {
 namespace {
 
-/// `there` is the memory to compare with, 0 if it is not known; `words` name it in the message.
+/// `there` is the memory to compare with, 0 if it is not known; `words` describe it in the message.
 void refuse_beyond(const char* flag, std::int64_t bytes, std::int64_t there,
                    const std::string& words) {
   if (there > 0 && bytes > there)

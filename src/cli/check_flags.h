@@ -6,8 +6,8 @@
 
 namespace hgt {
 
-/// How many bytes of this machine's memory are free, at most the limit of this process's control
-/// group; 0 if that is not known.
+/// The free memory of this machine in bytes, or the limit of this process's control group if that
+/// is lower; 0 if it is not known.
 std::int64_t free_memory();
 
 /// Error(kConfig) unless min <= value <= max.
@@ -17,7 +17,7 @@ void check_range(const char* flag, std::int64_t value, std::int64_t min, std::in
 /// Error(kDevice) if `flag` makes a command take more bytes than are free of this machine's memory,
 /// if that is known.
 void check_memory(const char* flag, std::int64_t bytes);
-/// The same of what a GPU has.
+/// The same for the memory of a GPU.
 void check_memory(const char* flag, std::int64_t bytes, const VisibleGpu& gpu);
 
 }  // namespace hgt

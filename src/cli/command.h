@@ -19,7 +19,7 @@ class Command {
   virtual std::string_view summary() const = 0;
   /// Adds the flags, spelled with underscores ("--num_gpus"); the user may type hyphens as well.
   virtual void add_options(Options& options) = 0;
-  /// What run() gets as `rest`: nothing, the `--a.b.c VALUE` pairs, or what stands after `--`.
+  /// What run() gets as `rest`: nothing, the `--a.b.c VALUE` pairs, or the words after `--`.
   enum class Rest { kNone, kOverrides, kProgram };
   virtual Rest rest() const { return Rest::kNone; }
   /// Returns the exit status; throws Error.

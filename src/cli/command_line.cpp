@@ -109,8 +109,7 @@ std::vector<std::string> take_log_level(std::vector<std::string>& args) {
   return taken;
 }
 
-/// Takes the command's name off `args`; a command line that starts with a flag is the default
-/// one's.
+/// Takes the command's name off `args`. If the line starts with a flag, it is the default command.
 Command& choose(std::vector<std::string>& args, const Commands& commands) {
   if (args[0].starts_with('-')) return *find(commands, kDefaultCommand);
   if (args.size() > 1)
@@ -171,8 +170,8 @@ bool is_whole_key(const std::string& name, const std::string& value) {
   return is_toplevel_key(name) || (is_section(name) && (value == "null" || value.starts_with('{')));
 }
 
-/// Moves `--a.b.c VALUE` pairs (also `--a.b.c=VALUE`, and what is_whole_key) out of `args`, as
-/// alternating key and value. The command's own flags stay.
+/// Moves `--a.b.c VALUE` pairs (also `--a.b.c=VALUE`, and keys for which is_whole_key() is true)
+/// out of `args`, as alternating key and value. The command's own flags stay.
 std::vector<std::string> take_overrides(std::vector<std::string>& args,
                                         const std::vector<std::string>& flags) {
   std::vector<std::string> rest, kept;
@@ -298,7 +297,7 @@ void parse(CLI::App& app, const Command& command, std::vector<std::string> args,
   const auto not_empty = [](const std::string& value) {
     return std::string(value.empty() ? "missing" : "");
   };
-  for (CLI::Option* option : app.get_options())  // CLI11 takes an empty text for a number
+  for (CLI::Option* option : app.get_options())  // CLI11 accepts an empty text as a number
     if (option->get_name() != kMayBeEmpty && option->get_items_expected_min() > 0)
       option->check(not_empty, "", "");
   refuse_missing_values(app, args);

@@ -6,7 +6,7 @@
 
 namespace hgt {
 
-// One maker a command, each in the file of its name.
+// A function per command, each in the file with the command's name.
 std::unique_ptr<Command> launch_command();
 std::unique_ptr<Command> status_command();
 std::unique_ptr<Command> logs_command();

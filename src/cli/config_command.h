@@ -11,7 +11,7 @@ namespace hgt {
 
 class Options;
 
-/// What the commands of the group `config` have in common: a file, overrides, a world.
+/// What the `config` commands have in common: a file, overrides, a number of workers.
 struct ConfigSource {
   std::string file;
   std::optional<std::int64_t> world;

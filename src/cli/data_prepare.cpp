@@ -25,8 +25,8 @@ namespace {
 std::atomic<int> stop_signal{0};
 std::atomic<std::int64_t> stopped_ns{0};
 
-/// Takes note of SIGINT and SIGTERM while it lives; one that comes a second later or more ends the
-/// process as ever. (`timeout` and some shells send the first one twice.)
+/// Remembers SIGINT and SIGTERM while it lives. One that comes at least a second after the first
+/// ends the process, as usual. (`timeout` and some shells send the first one twice.)
 class SignalWatch {
  public:
   SignalWatch() {

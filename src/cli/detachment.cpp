@@ -31,8 +31,8 @@ void pass_on(int signal) {
   ::kill(child, signal);
 }
 
-/// What the child prints until it has started. It is a file, which the job's console does not watch
-/// for a reader that leaves, as it does with a terminal or a pipe.
+/// The output of the child until it has started. It goes to a file in memory, because the job's
+/// console would stop the job if the reader of a terminal or a pipe left.
 struct Output {
   int fd;    // of this process
   int file;  // in memory

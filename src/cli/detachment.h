@@ -8,18 +8,18 @@ namespace hgt {
 /// its output and its exit code are the command's, and signals reach it.
 class Detachment {
  public:
-  /// Forks, so no thread may be there yet, and no lock may be held. Returns in the child, which
-  /// leads a session of its own. The parent waits until that has started, then exits with 0, or
-  /// with the child's exit code if it ends before. Without `wanted` it does nothing.
+  /// Forks, so no other thread may exist yet, and no lock may be held. Returns in the child, which
+  /// leads a session of its own. The parent waits until the child calls start(), then exits with 0;
+  /// if the child ends before, with its exit code. Without `wanted` it does nothing.
   explicit Detachment(bool wanted);
   Detachment(const Detachment&) = delete;
   Detachment& operator=(const Detachment&) = delete;
   ~Detachment();
 
   bool is_wanted() const { return started_fd_ >= 0; }
-  /// The job has started: tells the user how to reach the run in `folder`, and lets the shell go
-  /// on. From now on, output is added to `file`, or lost if that cannot be opened. Later calls do
-  /// nothing.
+  /// Call it once the job has started. Prints how to reach the run in `folder`, and lets the parent
+  /// exit. From now on, output is appended to `file`, or lost if that cannot be opened. Later calls
+  /// do nothing.
   void start(const std::string& folder, const std::string& file);
 
  private:
@@ -27,7 +27,8 @@ class Detachment {
   bool has_started_ = false;
 };
 
-/// Error(kConfig) if a job that other nodes meet, as under a scheduler, is to be detached.
+/// Error(kConfig) if `detach` is set for a job whose nodes were started one by one, for example by
+/// a scheduler.
 void require_own_start(bool detach, bool is_met_by_nodes);
 
 }  // namespace hgt

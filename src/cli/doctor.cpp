@@ -21,7 +21,7 @@
 namespace hgt {
 namespace {
 
-/// The worker's word is its last line; libraries may have printed before.
+/// The worker's answer is its last line; libraries may have printed before it.
 std::string last_line(std::string text) {
   while (text.ends_with('\n')) text.pop_back();
   return text.substr(text.rfind('\n') + 1);

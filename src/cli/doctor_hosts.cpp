@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kUsualJitterNs = 1'000'000;
 
-/// Of a host's own doctor; an object.
+/// The report of a host's own doctor, an object.
 Json doctor_of(const SurveyedHost& host) {
   const Json said = try_parse_json<Json>(host.host.facts.doctor);
   return said.is_object() ? said : Json::object();
@@ -93,7 +93,7 @@ std::int64_t median(const SurveyResult& found, Value value) {
   return all[all.size() / 2];
 }
 
-/// Links that fail, and those that are much slower than most.
+/// Adds findings for links that fail, and for those that are much slower than most.
 void check_links(const SurveyResult& found, HostsDiagnosis& out) {
   const std::int64_t bandwidth = median(found, [](auto& link) { return link.bytes_per_second; });
   const std::int64_t round_trip = median(found, [](auto& link) { return link.round_trip_ns; });

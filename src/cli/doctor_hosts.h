@@ -16,7 +16,7 @@ struct HostsDiagnosis {
   std::vector<std::string> notices;  ///< what may slow it down or stop it later
 };
 
-/// From what the hosts have answered. Each finding of a host's own doctor names the host.
+/// Evaluates the hosts' answers. A finding of a host's own doctor names the host.
 HostsDiagnosis diagnose_hosts(const SurveyResult& found);
 
 /// A table of the hosts, one of the ranks and their GPUs if there are any, one of the links if they

@@ -18,7 +18,7 @@ std::string row(const std::string& name, const std::string& text) {
   return fmt::format("{:14}{}\n", name, text);
 }
 
-/// What is not known is `otherwise`.
+/// `text`, or `otherwise` if it is empty because nothing is known.
 std::string known(const std::string& text, const char* otherwise = "not found") {
   return text.empty() ? otherwise : text;
 }
@@ -73,7 +73,7 @@ std::string gpu_text(std::size_t number, const VisibleGpu& gpu) {
   return text;
 }
 
-/// "0-1 NV, 0-2 SYS" of the GPUs that can be used.
+/// "0-1 NV, 0-2 SYS" for the GPUs that can be used.
 std::string links_text(const std::vector<VisibleGpu>& gpus) {
   std::string text;
   for (std::size_t a = 0; a < gpus.size(); ++a)

@@ -7,7 +7,7 @@
 namespace hgt {
 namespace {
 
-/// A number of micro-batches that the config gives is that of the first attempt's workers.
+/// If the config gives a number of micro-batches, it holds for the first attempt's workers only.
 const std::vector<std::string> kOverrides{"gradient_accumulation_steps", "auto"};
 
 }  // namespace
@@ -24,7 +24,7 @@ bool ElasticPlan::is_valid(int workers) const {
 
 TrainPlan ElasticPlan::plan_on(const std::vector<JobHost>& hosts) const {
   TrainFlags flags = flags_;
-  flags.config = config_.given_path();  // where other flags for keys are filled in
+  flags.config = config_.given_path();  // it includes the other flags that set keys
   flags.config_text.reset();
   flags.steps.reset();
   flags.device.clear();

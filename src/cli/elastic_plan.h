@@ -8,7 +8,7 @@
 namespace hgt {
 
 /// The plans of a job whose attempts run on different numbers of workers. All train on the same
-/// samples in the same batches: what one worker takes of a batch follows from their number.
+/// samples in the same batches; a worker's share of a batch follows from their number.
 class ElasticPlan {
  public:
   /// All must outlive this.

@@ -59,7 +59,8 @@ class Eval final : public Command {
   }
 
  private:
-  /// Config and model name each other: the config's run, or the run that the model is of.
+  /// If only one of config and model is given, derives the other: the model of the config's run, or
+  /// the config of the model's run.
   void choose_model() {
     if (model_.empty()) model_ = flags_.run_dir;
     if (model_.empty() && !flags_.config.empty()) model_ = default_run_dir(flags_.config);

@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// If flags changed the model of the run, the samples of its file may be too long for it: the hint
-/// names the run, whose folder has a config with these flags.
+/// If flags changed the model when the run was started, samples as in the config file may be too
+/// long for it. The hint then names the run, whose folder has a config with these flags.
 void point_to_own_config(const std::string& config, const std::string& model, LoadResult& loaded) {
   const std::string own = config_of_run(model);
   if (own.empty() || own == fs::path(config).lexically_normal()) return;
@@ -73,7 +73,8 @@ bool is_missing(const std::string& token_file) {
          !path_exists(token_file + ".bin");
 }
 
-/// Paths in a config are relative to the folder that a command is started in.
+/// Error(kConfig) if a file of the data is missing: paths in a config are relative to the folder in
+/// which a command is started.
 void require_reachable(const DataConfig& data) {
   for (const DataSource& source : data.valid.empty() ? data.train : data.valid)
     if (fs::path(source.path).is_relative() && is_missing(source.path))
@@ -103,7 +104,7 @@ std::int64_t open_data(Config& config, const std::string& file) {
 }
 
 /// Every worker of an evaluation has the whole model.
-void tell_unsplit(const ParallelismConfig& asked, std::vector<Problem>& notices) {
+void add_unsplit_notice(const ParallelismConfig& asked, std::vector<Problem>& notices) {
   std::vector<std::string> keys;
   const auto add = [&](const char* key, std::int64_t size) {
     if (size > 1) keys.push_back(fmt::format("parallelism.{} = {}", key, size));
@@ -143,12 +144,13 @@ EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overri
   point_to_own_config(flags.config, model, loaded);
   loaded.throw_errors();
   const Devices devices = choose_devices(flags, loaded);
-  EvalPlan plan{loaded.config,
-                checked_cast<int>(devices.workers, "the number of workers", ErrorKind::kConfig), 0,
-                notices_of(LoadResult(), devices)};  // those of the config are about training
+  EvalPlan plan{
+      loaded.config,
+      checked_cast<int>(devices.workers, "the number of workers", ErrorKind::kConfig), 0,
+      notices_of(LoadResult(), devices)};  // without the config's notices, which are about training
   Config& config = plan.config;
   resolve_devices(loaded, devices, config);
-  tell_unsplit(config.parallelism, plan.notices);
+  add_unsplit_notice(config.parallelism, plan.notices);
   config.parallelism = {};
   config.batch = eval_batch(loaded, devices.workers);
   plan.samples = open_data(config, data);

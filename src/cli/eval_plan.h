@@ -16,11 +16,11 @@ struct EvalPlan {
   std::vector<Problem> notices;
 };
 
-/// The config in the run folder that the checkpoint folder is of; "" if it is in none.
+/// The config of the run to which the checkpoint folder belongs; "" if it belongs to none.
 std::string config_of_run(const std::string& checkpoint);
 
-/// Reads and checks everything before anything starts, like make_train_plan. Of `flags` it uses
-/// those that say which config, which workers and which devices.
+/// Reads and checks everything before anything starts, like make_train_plan. It uses only the flags
+/// about the config, the workers and the devices.
 ///   model        HF folder, checkpoint or run that is evaluated instead of the config's model
 ///   data         token file that is evaluated instead of the config's validation data; "" = none
 ///   max_batches  of train_batch_size samples; 0 = all

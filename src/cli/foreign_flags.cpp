@@ -125,7 +125,7 @@ constexpr ForeignFlag kPreparing[] = {
     {"--workers", "did you mean --threads?"}, {"--num_workers", "did you mean --threads?"},
 };
 
-/// What `train` and `eval` have, for `generate`.
+/// Flags of `train` and `eval`, for `generate`.
 constexpr ForeignFlag kGenerating[] = {
     {"--config",
      "name the run folder instead, by default runs/NAME of the config: --model runs/NAME"},

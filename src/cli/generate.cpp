@@ -15,8 +15,8 @@
 namespace hgt {
 namespace {
 
-/// Becomes hgtrain-worker, which has the model: standard input and output, signals and exit status
-/// are its.
+/// Replaces this process by hgtrain-worker, which runs the model and gets standard input and
+/// output, signals and the exit status.
 class Generate final : public Command {
  public:
   std::string_view name() const override { return "generate"; }

@@ -37,7 +37,7 @@ std::string way_to(const JobSpec& spec, const JobHost& host) {
              : fmt::format("dials {} port {}", meeting.address, meeting.port);
 }
 
-/// What the host itself decides is not known here.
+/// The environment of a rank, without what the host itself decides, because that is not known here.
 EnvironmentChange environment_on(const JobSpec& spec, int rank, const RankPlace& place,
                                  const JobHost& host) {
   EnvironmentChange out = worker_environment(spec, rank, 0, place);

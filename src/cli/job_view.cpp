@@ -31,10 +31,10 @@ std::ofstream open_log(const std::string& run_dir) {
   return std::ofstream(path, std::ios::app);
 }
 
-/// What the disk says about a run's branch. The workers report what is damaged there.
+/// The state of a run's branch on the disk. Damage is ignored here, because the workers report it.
 struct Branch {
   std::optional<SavedStep> newest;  ///< in the run folder
-  std::string origin;               ///< folder it began from and has saved nothing since, or ""
+  std::string origin;  ///< folder from which it began, if it has saved nothing since; else ""
 
   explicit Branch(const std::string& run_dir) {
     try {
@@ -102,7 +102,7 @@ void JobView::on_started(const nlohmann::json& body) {
   // The run is further than the step at which this job would have started: run.json stays as it is.
   if (!begins && body.at("from") != run_.last_checkpoint) return;
   has_begun_ = has_begun_ || begins;
-  if (begins) print(std::exchange(at_begin_, ""));
+  if (begins) print(std::exchange(at_start_, ""));
   if (!std::exchange(started_, true)) {
     run_.start_step = step;
     run_.resumed_from = body.at("from");
@@ -147,7 +147,7 @@ void JobView::finish(Verdict verdict) {
   if (!failed || console_.summary().steps() > 0)
     console_.finished(failed ? "the run failed" : run_.reason, run_dir_);
   if (failed || verdict.reason != run_.reason) print(verdict.render());
-  // A command line that is wrong, and what could not be read at the start, is mended first.
+  // A wrong command line, or a file that could not be read at the start, must be corrected first.
   const bool mend_first = verdict.exit_code == static_cast<int>(ErrorKind::kConfig) ||
                           (verdict.exit_code == static_cast<int>(ErrorKind::kData) && !started_);
   if (verdict.outcome != Outcome::kDone && !mend_first) print(how_to_resume(verdict));

@@ -28,8 +28,8 @@ class JobView {
   /// user has seen before.
   void print(const std::string& text);
   void log(const std::string& text);
-  /// Lines that are true once the job makes steps; if it makes none they are not printed.
-  void print_at_begin(std::string text) { at_begin_ = std::move(text); }
+  /// Lines to print when the job makes its first step; if it makes none they are not printed.
+  void print_at_start(std::string text) { at_start_ = std::move(text); }
   /// The workers and the layout of the next attempt.
   void set_world(const RunFile& run) {
     run_.workers = run.workers;
@@ -38,9 +38,9 @@ class JobView {
   void event(int rank, std::string_view kind, const nlohmann::json& body);
   /// For `hgtrain status`: how far the run is.
   void add_status(nlohmann::json& status) const;
-  /// Writes run.json for good, and prints how the job went and how to resume it.
+  /// Writes the final run.json, and prints how the job went and how to resume it.
   void finish(Verdict verdict);
-  /// Writes run.json for good; the error is printed by others.
+  /// Writes the final run.json; the caller prints the error.
   void cannot_start(const Error& why);
   /// Whether the run folder is on the branch that this job began.
   bool has_begun() const { return has_begun_; }
@@ -56,7 +56,7 @@ class JobView {
   const std::vector<std::pair<std::string, std::string>> lower_rates_;
   std::ofstream log_;  ///< RUN/logs/console.log
   Console console_;
-  std::string at_begin_;
+  std::string at_start_;
   const std::int64_t total_steps_;
   bool started_ = false;
   bool has_begun_ = false;

@@ -169,7 +169,7 @@ constexpr Kind kKinds[] = {
     {"gb10", 119.6, 121},
 };
 
-/// Letters and digits, small.
+/// The letters and digits of a name, in lower case.
 std::string plain(const std::string& text) {
   std::string out;
   for (const char c : text)

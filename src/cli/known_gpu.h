@@ -5,7 +5,7 @@
 
 namespace hgt {
 
-/// A GPU that need not be there.
+/// A kind of GPU, which this machine need not have.
 struct KnownGpu {
   std::int64_t bytes = 0;      ///< of memory, as CUDA reports it: less than the datasheet says
   int compute_capability = 0;  ///< 90 is 9.0; 0: not known

@@ -82,7 +82,7 @@ class Launch final : public Command {
     }
     if (spec_.rendezvous && spec_.rendezvous->node > 0)
       return run_node(*spec_.rendezvous, spec_.hosts);
-    ProgramRun record(spec_, [this](const std::string& text) { tell_notice(text); });
+    ProgramRun record(spec_, [this](const std::string& text) { print_notice(text); });
     spec_.socket = record.socket();
     spec_.on_hosts = [&record](const std::vector<JobHost>& hosts) { record.set_hosts(hosts); };
     if (detachment.is_wanted())
@@ -93,7 +93,7 @@ class Launch final : public Command {
       };
     try {
       const Verdict verdict = run_job(spec_);
-      tell_all(verdict.render());
+      print_for_all(verdict.render());
       record.finish(verdict);
       return verdict.exit_code;
     } catch (const Error& e) {
@@ -113,10 +113,12 @@ class Launch final : public Command {
                   "add --log_dir DIR, which keeps what the programs print once the shell is gone");
   }
 
-  void tell_notice(const std::string& text) const { tell_all(fmt::format("hgtrain: {}\n", text)); }
+  void print_notice(const std::string& text) const {
+    print_for_all(fmt::format("hgtrain: {}\n", text));
+  }
 
-  /// Those who watch the console from elsewhere see it too.
-  void tell_all(const std::string& text) const {
+  /// Prints for the user, and for clients that watch the console.
+  void print_for_all(const std::string& text) const {
     tell("{}", text);
     if (spec_.socket) spec_.socket->show(true, printable(text));
   }
@@ -168,10 +170,10 @@ class Launch final : public Command {
     if (spec_.hosts.empty() && !named_hosts_.empty())
       spec_.env.merge(host_environment(named_hosts_[0]));
     spec_.on_event = [this](int, std::string_view kind, const nlohmann::json& body) {
-      if (kind == "notice") tell_notice(body.at("text"));
+      if (kind == "notice") print_notice(body.at("text"));
       if (kind == "stopping")
-        tell_notice(fmt::format("waiting up to {} s for the programs to end{}", grace_seconds_,
-                                body.at("signal") == "INT" ? "; Ctrl-C again kills them" : ""));
+        print_notice(fmt::format("waiting up to {} s for the programs to end{}", grace_seconds_,
+                                 body.at("signal") == "INT" ? "; Ctrl-C again kills them" : ""));
     };
   }
 
@@ -199,7 +201,7 @@ class Launch final : public Command {
     return *asked;
   }
 
-  /// What a program uses that obeys LOCAL_RANK.
+  /// The device that a program uses if it follows LOCAL_RANK.
   static std::string device_of(const JobHost& host, int local_rank) {
     const auto place = static_cast<std::size_t>(local_rank);
     return fmt::format("GPU {}, if it uses GPUs",

@@ -111,7 +111,7 @@ ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string
         folder_));
     return;
   }
-  // As far as their number is known before the hosts have answered.
+  // Their number may not be known before the hosts have answered.
   run_.workers = workers_of(
       spec.hosts.empty() ? std::vector{JobHost{.name = host_name(), .workers = spec.num_workers}}
                          : spec.hosts);

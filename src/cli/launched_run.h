@@ -15,7 +15,7 @@ namespace hgt {
 /// The words by which this process was started.
 std::vector<std::string> own_command_line();
 
-/// run.json as far as it is known of any run before its start: this process and its command line.
+/// The part of run.json that is known before any run starts: this process and its command line.
 RunFile new_run_file();
 /// Adds how the run ended.
 void conclude(RunFile& run, const Verdict& verdict);
@@ -25,15 +25,15 @@ void conclude(RunFile& run, const Error& why);
 /// A line for the user if other commands cannot reach the job through its socket, else "".
 std::string unreachable(const JobSocket& socket);
 
-/// What makes a job of `hgtrain launch` a run that other commands find: run.json and the socket, in
-/// its --log_dir. If another job uses that folder at the same time, they are of that job.
+/// Makes a job of `hgtrain launch` a run that other commands find, by run.json and the socket in
+/// its --log_dir. If another job already uses that folder, they stay that job's.
 class ProgramRun {
  public:
   /// Error(kConfig) if the folder is that of a training run. `notice` gets what goes wrong with
   /// these files later: none of that ends the job.
   ProgramRun(const JobSpec& spec, std::function<void(const std::string& text)> notice);
 
-  /// Those that run the ranks of the next attempt, each with their number.
+  /// The hosts that run the ranks of the next attempt, each with its number of ranks.
   void set_hosts(const std::vector<JobHost>& hosts);
   JobSocket* socket() { return socket_ ? &*socket_ : nullptr; }
   /// `end` is a Verdict or an Error.

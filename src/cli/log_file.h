@@ -13,10 +13,10 @@ class LogFile {
   /// `prefix` stands before each line.
   LogFile(const std::string& path, std::string prefix);
 
-  /// Moves to the begin of the last `count` lines.
+  /// Moves to the beginning of the last `count` lines.
   void skip_to_last(std::int64_t count);
-  /// Prints what is there to stdout, byte for byte after the prefixes. Unless `to_the_end`, the
-  /// beginning of a line waits for its end, if it is not longer than 64 KiB.
+  /// Prints what has been written since the last call to stdout, unchanged except for the prefixes.
+  /// Unless `to_the_end`, a line without an end waits for it, up to 64 KiB.
   void print(bool to_the_end);
 
  private:
@@ -25,8 +25,8 @@ class LogFile {
   File file_;
   const std::string prefix_;
   std::int64_t at_ = 0;
-  std::string line_;         // the beginning of one that is not printed yet
-  bool is_in_line_ = false;  // the beginning of one is printed
+  std::string line_;         // a line's beginning that is not printed yet
+  bool is_in_line_ = false;  // a line's beginning is printed
 };
 
 }  // namespace hgt

@@ -59,7 +59,7 @@ class Logs final : public Command {
     folder_ = is_folder(run + "/logs") ? run + "/logs" : run;
     auto launcher = JobClient::connect(run);
     look_for_logs();
-    tell_of_missing(run);
+    report_missing(run);
     for (auto& [rank, log] : logs_) {
       if (lines_) log.skip_to_last(*lines_);
       log.print(/*to_the_end=*/!follow_ || !launcher);
@@ -80,8 +80,9 @@ class Logs final : public Command {
         logs_.emplace(rank, LogFile(path, with_prefixes_ ? fmt::format("[r{}] ", rank) : ""));
   }
 
-  /// A host that does not share the folder has the logs of its ranks in one of the same path.
-  void tell_of_missing(const std::string& run) const {
+  /// Names the ranks without a log here: a host that does not share the folder has their logs in a
+  /// folder with the same path.
+  void report_missing(const std::string& run) const {
     std::map<std::string, std::vector<int>> missing;  // ranks, by their host
     for (const RunWorker& worker : workers_of_run(run))
       if (chosen_.has(worker.rank) && !logs_.contains(worker.rank))

@@ -16,7 +16,8 @@
 
 namespace {
 
-/// The number of a closed standard stream would go to the next file that is opened.
+/// Opens /dev/null for closed standard streams; otherwise the next file that is opened would get
+/// their number.
 void fill_standard_streams() {
   for (int fd = 0; fd <= 2; ++fd)
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) std::_Exit(1);
@@ -51,6 +52,7 @@ int main(int argc, char** argv) {
   fill_standard_streams();
   hgt::report_uncaught_bad_alloc();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
-  std::cerr.rdbuf(new hgt::StderrBuffer(STDERR_FILENO));  // for good: it is flushed after main
+  std::cerr.rdbuf(
+      new hgt::StderrBuffer(STDERR_FILENO));  // never deleted, because it is flushed after main
   return run(argc, argv);
 }

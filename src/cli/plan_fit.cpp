@@ -21,13 +21,14 @@ std::int64_t worker_bytes(const Config& config) {
   return total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
 }
 
-/// "--num_workers 2": fewer workers that fit, with the same micro-batch, if there are such.
+/// "--num_workers 2": fewer workers that fit with the same micro-batch; empty if there are none.
 std::vector<std::string> fewer_workers(const TrainPlan& plan, std::int64_t room) {
   Config config = plan.config;
   BatchConfig& batch = config.batch;
   const std::int64_t micros = batch.train_batch_size / batch.micro_batch_size;
   const Layout layout = layout_of(config);
-  const int model = layout.world_size() / layout.data_size;  // workers that share it
+  const int model =
+      layout.world_size() / layout.data_size;  // workers that share one copy of the model
   for (int workers = plan.workers - model; workers > 0; workers -= model) {
     const int groups = workers / model;
     batch.gradient_accumulation_steps = micros / groups;
@@ -57,7 +58,7 @@ std::optional<double> idle_share_with(Config config, std::int64_t micro_batch) {
 
 PlanFit fit_gpu(const Config& config, const std::string& name) {
   constexpr int kHasBf16 = 80;
-  // What the driver's context takes: 300 to 616 MiB were seen (pytorch/pytorch#20532,
+  // The memory of the driver's context: 300 to 616 MiB were reported (pytorch/pytorch#20532,
   // LMCache/LMCache#4019).
   constexpr std::int64_t kContextBytes = std::int64_t{640} << 20;
   const KnownGpu gpu = known_gpu(name);

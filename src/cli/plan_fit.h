@@ -8,13 +8,13 @@
 
 namespace hgt {
 
-/// Whether a job fits: on the CPU all its workers into what is free of this machine's memory; on a
-/// GPU that is named, one worker into that.
+/// Whether a job fits: on the CPU, all its workers into the free memory of this machine; with
+/// --gpu, one worker into that GPU.
 struct PlanFit {
   std::string gpu = {};  ///< "": the CPU
   std::int64_t asked = 0, room = 0;
-  std::int64_t largest_micro_batch = 0;  ///< of this batch, 0: none fits
-  /// The share of the time for which the stages of a pipeline would idle with that one.
+  std::int64_t largest_micro_batch = 0;  ///< of this batch size; 0: none fits
+  /// The share of the time for which pipeline stages would idle with that micro-batch.
   std::optional<double> idle_share = {};
   std::string hint = {};  ///< what would fit, "" if the job does
   bool fits() const { return asked <= room; }
@@ -24,9 +24,9 @@ struct PlanFit {
   void require() const;
 };
 
-/// Nullopt if that is not known: of GPUs that are not named (the workers look), and of a machine
-/// that does not say how much memory is free. Error(kDevice) for a GPU that is not known or that
-/// there are no kernels for.
+/// nullopt if that is not known: for GPUs without --gpu (the workers check), or if the machine does
+/// not say how much memory is free. Error(kDevice) for a kind of GPU that is not known, or for
+/// which there are no kernels.
 std::optional<PlanFit> fit_of(const TrainPlan& plan, const std::string& gpu);
 
 /// Error(kDevice) if the workers of this machine would offload more than is free of its memory:

@@ -32,7 +32,7 @@ std::string parameter_count(const TrainPlan& plan) {
   return text;
 }
 
-/// Beyond precision and optimizer only what is not the default.
+/// How the model is trained: precision and optimizer, and other settings that are not the default.
 std::string how(const Config& config) {
   const PrecisionConfig& precision = config.precision;
   std::vector<std::string> words = {std::string(name_of(precision.compute_dtype()))};

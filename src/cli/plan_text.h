@@ -8,7 +8,7 @@
 
 namespace hgt {
 
-/// What is about to be trained, in a few lines, for the start of a run.
+/// A summary of the training in a few lines, for the start of a run.
 std::string banner(const TrainPlan& plan, const std::string& run_dir);
 
 /// For --dry_run: the same and the layout, then each parameter (those of equal layers on one line)

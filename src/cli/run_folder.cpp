@@ -29,11 +29,11 @@ constexpr const char* kLockName = ".lock";
 constexpr std::int64_t kMaxConfigBytes = 16 << 20;
 constexpr const char* kNextConfigEnd = ".next.json";
 
-/// What decides which model is trained on which batches.
+/// The keys that determine the model and the batches.
 constexpr std::array kFrozen{std::string_view("/model"), std::string_view("/training/seed"),
                              std::string_view("/training/seq_length"),
                              std::string_view("/train_batch_size"), std::string_view("/data")};
-/// Exceptions: where the model started, and keys that only matter for generating text with it.
+/// Exceptions: the origin of the weights, and keys that matter only when the model generates text.
 constexpr std::array kNotFrozen{std::string_view("/model/init"),
                                 std::string_view("/model/bos_token_id"),
                                 std::string_view("/model/eos_token_id")};
@@ -93,7 +93,7 @@ bool has_begun(const std::string& path) {
     const std::optional<BranchOrigin> origin = read_origin(path);
     return newest_checkpoint(path) || (origin && !origin->checkpoint.empty());
   } catch (const Error&) {
-    return true;  // it cannot be read, but may be again
+    return true;  // it cannot be read now, but may be readable later
   }
 }
 
@@ -122,7 +122,7 @@ void complete_branch(const std::string& path) {
     fs::remove(path + name + kNextConfigEnd, ignored);
 }
 
-/// Removes what a killed process left half written.
+/// Removes files that a killed process left incomplete.
 void remove_leftovers(const std::string& path) {
   complete_branch(path);
   for (const std::string& name : list_folder(path))

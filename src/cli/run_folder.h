@@ -11,22 +11,22 @@
 
 namespace hgt {
 
-/// A run folder that this process alone works in, for as long as this lives.
+/// A run folder that this process holds exclusively while this object lives.
 struct RunFolder {
   std::string path;
   File lock;
-  bool holds_run = false;                         ///< that can be resumed
+  bool holds_run = false;                         ///< there is a run that can be resumed
   std::optional<nlohmann::json> previous_config;  ///< resolved.json of that run, if it is there
 };
 
-/// Makes the folder, or with `resume` takes over one that a run left. A run that made neither a
-/// step nor a checkpoint does not count as a run. Error(kConfig) if the folder holds a run and
+/// Makes the folder or, with `resume`, takes over one that a run has left. A run that made neither
+/// a step nor a checkpoint does not count as a run. Error(kConfig) if the folder holds a run and
 /// `resume` is false, if it holds something else, or if another process works in it. Removes the
 /// temporary files that a killed process left.
 RunFolder claim_run_folder(const std::string& path, bool resume);
 
-/// Locks a folder that is there; nullopt if another process has done that. Error(kConfig) if the
-/// file system has no locks.
+/// Locks an existing folder; nullopt if another process holds the lock. Error(kConfig) if the file
+/// system has no locks.
 std::optional<File> try_lock(const std::string& path);
 
 /// train_batch_size of the run in the folder at `path`; nullopt if no run there says it.
@@ -45,7 +45,7 @@ class JobConfig {
   ~JobConfig();
   /// The path of resolved.json, or of resolved.next.json while it has that name.
   std::string path() const { return path_of("resolved"); }
-  /// The same of config.json.
+  /// The same for config.json.
   std::string given_path() const { return path_of("config"); }
   /// Replaces the resolved config for an attempt on another number of workers. Error(kData) if it
   /// cannot be written.
@@ -56,8 +56,8 @@ class JobConfig {
   const std::string folder_;
 };
 
-/// A fresh file of a random name in the run folder, for as long as this lives: who sees it has the
-/// same folder.
+/// A file with a random name in the run folder while this object lives, by which a host can tell
+/// that it sees the same folder.
 class SharedMark {
  public:
   explicit SharedMark(const RunFolder& folder);
@@ -70,8 +70,8 @@ class SharedMark {
   const std::string path_;
 };
 
-/// What a resumed run changes, "training.train_iters: 200, was 100" each. Error(kConfig) names
-/// every change that would make another model or other batches of the run: those cannot be.
+/// What a resumed run changes, "training.train_iters: 200, was 100" each. Error(kConfig) names the
+/// changes that are not allowed, because the model or the batches would be different.
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now);
 
 }  // namespace hgt

@@ -159,11 +159,11 @@ nlohmann::json ended_status(const nlohmann::json& file) {
 }
 
 nlohmann::json run_status(const std::string& folder) {
-  // The launcher writes how the run ended before it goes.
+  // Connect first, because the launcher writes how the run ended before it closes its socket.
   std::optional<JobClient> launcher = JobClient::connect(folder);
-  const std::optional<nlohmann::json> told = launcher ? launcher->status() : std::nullopt;
+  const std::optional<nlohmann::json> answer = launcher ? launcher->status() : std::nullopt;
   const nlohmann::json file = read_run_file(folder).value_or(nlohmann::json::object());
-  nlohmann::json status = told ? *told : ended_status(file);
+  nlohmann::json status = answer ? *answer : ended_status(file);
   status["run"] = folder;
   if (!status.contains("started_at"))
     status["started_at"] = file.value("started_at", nlohmann::json());

@@ -5,7 +5,7 @@
 
 namespace hgt {
 
-/// The words without `flag` and its value; what follows the word -- is another program's.
+/// The words without `flag` and its value. Words after -- belong to another program and are kept.
 std::vector<std::string> without_flag(const std::vector<std::string>& words,
                                       const std::string& flag);
 

@@ -6,8 +6,8 @@
 namespace hgt {
 
 /// A stream buffer that writes to a descriptor at once. If the disk is full or the reader is gone,
-/// it drops what it cannot write, and says how much that was as soon as it can write again. Text
-/// after that is written as before.
+/// it drops what it cannot write. As soon as it can write again, it says how much was dropped, and
+/// goes back to writing everything.
 class StderrBuffer final : public std::streambuf {
  public:
   explicit StderrBuffer(int fd) : fd_(fd) {}
@@ -19,7 +19,7 @@ class StderrBuffer final : public std::streambuf {
  private:
   const int fd_;
   std::int64_t dropped_bytes_ = 0;
-  int error_number_ = 0;  ///< why they were
+  int error_number_ = 0;  ///< why they were dropped
 };
 
 }  // namespace hgt

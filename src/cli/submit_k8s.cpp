@@ -24,7 +24,7 @@ constexpr std::int64_t kMaxSecretBytes = 900'000;  // a Secret has at most 1 MiB
 constexpr const char* kFiles = "/run/hgtrain";     // the Secret's
 constexpr const char* kWork = "/work";             // the claim's
 
-/// Unused so far, and a name for a Service: "Llama 8B.json" becomes "llama-8b-3f9c1".
+/// A new name, valid for a Service: "Llama 8B.json" becomes "llama-8b-3f9c1".
 std::string job_name(const std::string& config) {
   std::string out;
   for (const char c : stem_of(config).substr(0, kMaxStem)) {
@@ -35,7 +35,7 @@ std::string job_name(const std::string& config) {
   return fmt::format("{}-{}", out, JobKey::random().hex().substr(0, 5));
 }
 
-/// In a container's arguments, Kubernetes replaces $(NAME), and $$ by $.
+/// Escapes an argument of a container, in which Kubernetes replaces $(NAME), and $$ by $.
 std::string literal(const std::string& argument) {
   std::string out;
   for (const char c : argument) out += c == '$' ? "$$" : std::string(1, c);
@@ -65,7 +65,7 @@ class SubmitK8s final : public Command {
       return 0;
     }
     if (!is_installed("kubectl")) leave(text);
-    give_to("kubectl create -f -", text, fmt::format("to remove what it has made: {}", deletion()));
+    pipe_to("kubectl create -f -", text, fmt::format("to remove what it has made: {}", deletion()));
     const std::string node_0 =
         fmt::format("-l job-name={},batch.kubernetes.io/job-completion-index=0", name_);
     tell("to follow it:   {}\nlogs of ranks:  {} $({}) -- hgtrain logs -f {}\nto end it:      {}\n",
@@ -125,8 +125,8 @@ class SubmitK8s final : public Command {
     return out;
   }
 
-  /// A pod that is evicted, and the others, which save with it, start again and resume. Damaged
-  /// data (4) and a guard (5) end the job.
+  /// If a pod is evicted, all pods save, start again and resume. Exit codes 4 (damaged data) and 5
+  /// (a check stopped the run) end the job.
   Json job(const std::vector<std::string>& overrides) const {
     const Json rules = Json::array(
         {{{"action", "Ignore"},

@@ -72,7 +72,7 @@ bool is_installed(const std::string& program) {
   }
 }
 
-void give_to(const std::string& command, const std::string& text, const std::string& hint) {
+void pipe_to(const std::string& command, const std::string& text, const std::string& hint) {
   std::fflush(stdout);
   FILE* const program = ::popen(command.c_str(), "we");
   if (program == nullptr) throw Error(ErrorKind::kDevice, command + " cannot be started");

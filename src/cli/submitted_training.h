@@ -6,7 +6,7 @@
 
 namespace hgt {
 
-/// Between the signal that the time is over and the end.
+/// The time between the scheduler's signal that the job's time is over and its end.
 inline constexpr int kSecondsToSave = 120;
 
 class Options;
@@ -36,14 +36,15 @@ struct SubmittedTraining {
                                      const std::vector<std::string>& overrides) const;
 };
 
-/// "slurm" and "k8s" of the config a/slurm.json: its name without folder and ending.
+/// The config's name without folder and extension: "small" for a/small.json.
 std::string stem_of(const std::string& config);
 
 /// Whether PATH has the program.
 bool is_installed(const std::string& program);
 
-/// Runs `command`, a line for the shell that holds no data, with `text` as its standard input.
-/// What it prints goes to this process's output. Error(kConfig) with the hint if it fails.
-void give_to(const std::string& command, const std::string& text, const std::string& hint);
+/// Runs `command`, a shell command line that contains no text from users, with `text` as its
+/// standard input. What it prints goes to this process's output. Error(kConfig) with the hint if it
+/// fails.
+void pipe_to(const std::string& command, const std::string& text, const std::string& hint);
 
 }  // namespace hgt

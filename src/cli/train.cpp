@@ -39,7 +39,7 @@
 namespace hgt {
 namespace {
 
-/// What a resumed run changes.
+/// The notice about what a resumed run changes; "" if it changes nothing.
 std::string changes_of(const RunFolder& folder, const nlohmann::json& resolved) {
   if (!folder.previous_config) return "";
   const std::vector<std::string> changes = config_changes(*folder.previous_config, resolved);
@@ -76,7 +76,7 @@ std::vector<std::pair<std::string, std::string>> lower_rates(const Config& confi
   return rates;
 }
 
-/// Without the ranks that the plan leaves out: the last ones.
+/// The hosts without the last ranks, if the plan leaves some out.
 std::vector<JobHost> hosts_in(const TrainPlan& plan, std::vector<JobHost> hosts) {
   int left = plan.workers;
   for (JobHost& host : hosts)
@@ -174,7 +174,7 @@ class Train final : public Command {
     const TrainPlan plan = make_train_plan(flags_, overrides);
     const std::string notices = notice_lines(plan.notices);
     tell("{}", notices);
-    const bool is_here = hosts_of(flags_).empty();  // the memory that is looked at
+    const bool is_here = hosts_of(flags_).empty();  // the devices of the run are this machine's
     const std::optional<PlanFit> fit = is_here ? fit_of(plan, flags_.gpu) : std::nullopt;
     if (flags_.dry_run) {
       say("{}", describe(plan, flags_.run_dir, fit));
@@ -203,7 +203,7 @@ class Train final : public Command {
   }
 
  private:
-  /// Who names a run folder, or its config, means that run.
+  /// If the user names a run folder, or a run's own config, they must mean that run.
   void require_named_run() const {
     const std::string named = flags_.run_dir.empty() ? flags_.resume : flags_.run_dir;
     if (flags_.config.empty() && path_exists(named + "/resolved.json"))
@@ -307,7 +307,7 @@ class Train final : public Command {
                   .copy = [&socket](std::string_view line) { socket.show(true, line); }},
                  lower_rates(plan.config));
     view.log(notices);
-    view.print_at_begin(changes);
+    view.print_at_start(changes);
     view.print(banner(plan, folder.path));
     view.print(unreachable(socket));
     const SharedMark mark(folder);

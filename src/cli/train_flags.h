@@ -9,15 +9,15 @@
 
 namespace hgt {
 
-/// What the user typed for `train`.
+/// The flags of `train` as the user typed them.
 struct TrainFlags {
   std::string config;
   std::optional<std::string> config_text;  ///< if it is a file of another machine
   std::optional<std::int64_t> num_gpus;
   std::optional<std::int64_t> num_workers;
   HostFlags on_hosts;  ///< empty = this machine
-  /// The hosts of an attempt that runs on others than the first one, and the batch size that it
-  /// keeps.
+  /// For a later attempt that runs on other hosts than the first: its hosts, and the batch size
+  /// that it keeps.
   std::vector<JobHost> world;
   std::int64_t batch_size = 0;
   std::string device;  ///< "" = the config's
@@ -28,18 +28,18 @@ struct TrainFlags {
   std::string shown_ranks = "none";  ///< RankSet::parse()
   bool detach = false;
   bool dry_run = false;
-  bool is_data_here = true;  ///< false: a dry run opens none
-  std::string gpu;           ///< whose memory a dry run looks at, "" = none
+  bool is_data_here = true;  ///< false: a dry run does not open the data
+  std::string gpu;           ///< kind of GPU whose memory a dry run checks, "" = none
   std::string trace;         ///< file for a trace, "" = none
   bool profile = false;
-  std::optional<std::int64_t> trace_steps;  ///< of either
+  std::optional<std::int64_t> trace_steps;  ///< steps in the trace and the profile
 };
 
-/// Error(kConfig) unless the flags go together.
+/// Error(kConfig) if flags contradict each other.
 void check_flags(const TrainFlags& flags);
 
-/// Flags that name localhost alone become those of a job on this machine. Sets CUDA_VISIBLE_DEVICES
-/// if they choose GPUs.
+/// If the flags name only localhost, turns them into those of a job on this machine, and sets
+/// CUDA_VISIBLE_DEVICES if they choose GPUs.
 void take_this_machine(TrainFlags& flags);
 
 /// The hosts of `world` or, if that is empty, of `on_hosts`, each with the number of its workers.

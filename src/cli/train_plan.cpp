@@ -29,7 +29,8 @@
 namespace hgt {
 namespace {
 
-/// Where the command line sets hardware.device, and counts workers of the other kind.
+/// Error(kConfig) if the command line sets hardware.device to one kind, and counts workers of the
+/// other kind.
 void check_device_key(const TrainFlags& flags, const LoadResult& loaded) {
   const auto key = std::ranges::find(loaded.keys, "hardware.device", &KeyReport::path);
   if (key == loaded.keys.end() || key->origin.kind != OriginKind::kFlag) return;
@@ -45,8 +46,8 @@ void check_backend(const std::string& backend, const Devices& devices) {
                 "leave it out");
 }
 
-/// The devices of several hosts, which are not asked: GPUs if flags or hostfile speak of GPUs.
-/// Whether they are there, each host says before anything starts.
+/// The devices of several hosts, which are not contacted yet: GPUs if flags or hostfile mention
+/// GPUs. Each host checks that they exist before anything starts.
 Devices devices_of(const std::vector<JobHost>& hosts, const TrainFlags& flags,
                    const std::string& device) {
   const bool on_gpus =
@@ -74,7 +75,7 @@ Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded) {
   const bool on_gpus = flags.num_gpus || !flags.gpu.empty();
   const std::string device = on_gpus ? "cuda" : flags.num_workers ? "cpu" : hardware.device;
   if (device == "cpu") return {"cpu", flags.num_workers.value_or(1)};
-  if (flags.dry_run && on_gpus)  // which need not be here
+  if (flags.dry_run && on_gpus)  // they need not be on this machine
     return {"cuda", flags.num_gpus.value_or(1),
             flags.gpu.empty() ? 0 : known_gpu(flags.gpu).compute_capability};
   const VisibleDevices visible = visible_gpus();
@@ -165,8 +166,8 @@ void check_same_tokenizer(const Config& config, const std::string& of_data) {
                   other, of_data));
 }
 
-/// A model that names no token that begins or ends a text, or none of its vocabulary, takes the
-/// documents'.
+/// If the model has no token that begins or ends a text, or one outside its vocabulary, sets it to
+/// the documents'.
 void complete_token(TrainPlan& plan, std::optional<std::int64_t>& of_model,
                     std::optional<std::int64_t> of_documents, std::string_view key,
                     std::string_view does) {
@@ -196,7 +197,7 @@ std::string resumed_checkpoint(const TrainFlags& flags) {
   return origin ? origin_folder(flags.run_dir, *origin) : "";
 }
 
-/// The checkpoint `saved`, if there is one, stands in for a model.init that cannot be read any
+/// Uses the checkpoint `saved`, if there is one, in place of a model.init that cannot be read any
 /// more.
 void use_saved_model(const TrainFlags& flags, const std::string& saved,
                      std::vector<std::string>& overrides, std::vector<Problem>& notices) {
@@ -212,8 +213,8 @@ void use_saved_model(const TrainFlags& flags, const std::string& saved,
   overrides.insert(overrides.end(), {"model.init", saved});
 }
 
-/// The tokenizer of the checkpoint `saved`, if it has one, stands in for one that has gone since
-/// the run started.
+/// Uses the tokenizer of the checkpoint `saved`, if it has one, in place of one that was removed
+/// since the run started.
 void use_saved_tokenizer(const std::string& saved, TrainPlan& plan) {
   std::string& path = plan.config.tokenizer.path;
   if (path.empty() || path_exists(path) || !has_tokenizer(saved)) return;
@@ -235,9 +236,9 @@ void require_steps_left(std::int64_t train_iters, std::int64_t step) {
                           step));
 }
 
-/// --resume auto takes an older checkpoint in place of a newer one that is not whole.
-void tell_incomplete(const TrainFlags& flags, const std::string& saved,
-                     std::vector<Problem>& notices) {
+/// Adds a notice if --resume auto takes an older checkpoint because a newer one is not whole.
+void add_incomplete_notices(const TrainFlags& flags, const std::string& saved,
+                            std::vector<Problem>& notices) {
   if (flags.resume != "auto") return;
   for (const std::string& folder : list_incomplete(flags.run_dir)) {
     if (folder < saved) break;
@@ -249,14 +250,15 @@ void tell_incomplete(const TrainFlags& flags, const std::string& saved,
   }
 }
 
-/// The largest number that fits; if none does, all, so that what is wrong with them is said.
+/// The largest number of workers that fits. If none does, all of them, so that an error says what
+/// is wrong.
 std::int64_t max_that_fits(std::int64_t workers, const std::function<bool(std::int64_t)>& fits) {
   for (std::int64_t fewer = workers; fewer > 0; --fewer)
     if (fits(fewer)) return fewer;
   return workers;
 }
 
-/// Opens the data as the workers will, and takes from it what the config leaves open.
+/// Opens the data as the workers will, and completes the config from it.
 void complete_from_data(TrainPlan& plan, const std::string& saved) {
   Config& config = plan.config;
   constexpr std::int64_t kAnyVocabulary = std::numeric_limits<std::int32_t>::max();
@@ -357,9 +359,10 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   };
   const std::string saved = resumed_checkpoint(flags);
   std::vector<Problem> notices;
-  tell_incomplete(flags, saved, notices);
+  add_incomplete_notices(flags, saved, notices);
   use_saved_model(flags, saved, overrides, notices);
-  // Which batch sizes fit workers that are not counted is asked last: first they must be there.
+  // If the devices determine the number of workers, batch sizes are checked only after these were
+  // found.
   const auto counted = !hosts_of(flags).empty() ? std::nullopt
                        : flags.num_workers      ? flags.num_workers
                                                 : flags.num_gpus;

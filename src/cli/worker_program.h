@@ -12,7 +12,8 @@ std::string worker_program();
 /// exit status are then that program's. Error(kConfig) if it cannot be started.
 [[noreturn]] void become_program(std::vector<std::string> argv);
 
-/// Runs a job of hgtrain's own workers, and prints the text of their "result". The exit status.
+/// Runs a job of hgtrain's own workers, and prints the text of their "result" event. Returns the
+/// exit status.
 int print_result_of_job(const std::vector<std::string>& argv, int workers);
 
 }  // namespace hgt

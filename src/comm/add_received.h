@@ -11,7 +11,7 @@ namespace hgt {
 
 /// For sources of the CUDA module only.
 struct ReceivedParts {
-  void* values;          ///< this rank's, with those of its own parts
+  void* values;          ///< this rank's values, its own parts included
   const void* received;  ///< see CudaCommTable::exchange_parts
   DType type;            ///< bf16 or fp16
   int rank, ranks;
@@ -25,8 +25,8 @@ inline std::int64_t own_elements(std::span<const OwnedRange> parts, int rank) {
   return sum;
 }
 
-/// Queues: this rank's parts become the sums of all ranks' values, in the order of the ranks, in
-/// fp32, rounded once.
+/// Queues: this rank's parts become the sums of all ranks' values, added in fp32 in the order of
+/// the ranks and rounded once.
 void add_received(const ReceivedParts& of, std::span<const OwnedRange> parts,
                   CudaStreamState& stream);
 

@@ -20,7 +20,7 @@ struct Announcement {
   std::uint64_t count = 0;  ///< of values of the type
   std::uint32_t kind = kBarrier;
   std::int32_t root = 0;
-  std::uint64_t parts = 0;  ///< their hash
+  std::uint64_t parts = 0;  ///< hash of the parts
   std::uint64_t type = static_cast<std::uint64_t>(DType::kU8);
   bool operator==(const Announcement&) const = default;
 

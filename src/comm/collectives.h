@@ -21,12 +21,13 @@ class Collectives {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// The communicator's caller enters a collective, which must run after the work that this thread
-  /// has queued on its device so far. Called in the order of the collectives.
+  /// Called on the communicator's calling thread when it enters a collective, in the order of the
+  /// collectives. The collective must run after the work that this thread has queued on its device
+  /// so far.
   virtual void entered() {}
 
-  /// Begins each collective. Gives `mine` to every rank; `all` receives all ranks' in rank order
-  /// (size() times as long).
+  /// Begins each collective: sends `mine` to every rank; `all` receives all ranks' bytes in rank
+  /// order (size() times as long).
   virtual void announce(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   /// fp32, fp64, bf16 or fp16 values.
   virtual void sum(std::span<std::byte> values, DType type) = 0;

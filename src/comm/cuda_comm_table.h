@@ -13,7 +13,7 @@ struct CudaCommId {
   char bytes[128];
 };
 
-/// A rank's membership of a group.
+/// A rank's communicator of a group.
 struct CudaCommState;
 
 /// NCCL. No call blocks: after each call that takes a CudaCommState, `poll` until it is ready
@@ -24,8 +24,8 @@ struct CudaCommTable {
   CudaResult (*start_connect)(const CudaCommId* id, int rank, int size, int device,
                               CudaCommState** out);
   /// Makes groups of the ranks of `comm`, all of which call it while nothing else of `comm` is
-  /// under way. Ranks that give the same color become a group of `size` ranks, in which this one is
-  /// `rank`; a rank that gives -1 is in none, and gets null. Before `comm` is ready again, `*out`
+  /// under way. Ranks that pass the same color become a group of `size` ranks, in which this one is
+  /// `rank`; a rank that passes -1 joins none, and gets null. Before `comm` is ready again, `*out`
   /// must not be used, except to abort it after `comm`.
   CudaResult (*start_split)(CudaCommState* comm, int color, int rank, int size,
                             CudaCommState** out);
@@ -50,8 +50,8 @@ struct CudaCommTable {
 
   // A sum of 16-bit values whose ranks add all values in fp32, in their order, and round once. Each
   // part's owner receives what the others have of it, and adds it to its own.
-  /// Sends others their parts. What this rank receives of its own parts goes to `received`: each
-  /// other rank's values in turn, of all own parts one after the other.
+  /// Sends the other ranks their parts. The values that this rank receives for its own parts go to
+  /// `received`: rank after rank, each with all own parts one after the other.
   CudaResult (*exchange_parts)(CudaCommState* comm, const void* values, DType type,
                                const OwnedRange* parts, std::size_t num_parts, void* received,
                                CudaStreamState* stream);
@@ -63,7 +63,7 @@ struct CudaCommTable {
   /// The normal end: call destroy when ready after start_leave.
   CudaResult (*start_leave)(CudaCommState* comm);
   CudaResult (*destroy)(CudaCommState* comm);
-  /// The other end, at any time: stops what runs on the device for it, and destroys it.
+  /// The abnormal end, at any time: stops its work on the device, and destroys it.
   CudaResult (*abort)(CudaCommState* comm);
 };
 

@@ -47,16 +47,16 @@ struct FileAnswer {
   std::uint32_t data_bytes = 0;
 };
 
-/// The most bytes that follow a call or an answer.
+/// The most bytes that may follow a call or an answer.
 inline constexpr std::size_t kMaxFileBytes = std::size_t{4} << 20;
 
-/// The absolute path without "." and "..", as the calls have it.
+/// The absolute path without "." and "..", in the form that calls have.
 std::string full_path(const std::string& path);
 /// Whether `path` is one of the folders or in one; both as full_path() makes them.
 bool lies_in(const std::string& path, std::span<const std::string> folders);
 
-/// Answers the calls of one rank. It trusts them no more than anybody's: files outside the folders,
-/// or that the rank has not opened, are errors (EACCES, EBADF).
+/// Answers the calls of one rank, which it does not trust: files outside the folders, or files that
+/// the rank has not opened, are errors (EACCES, EBADF).
 class FileService {
  public:
   FileService(std::vector<std::string> folders, FileOps& ops)

@@ -50,7 +50,7 @@ std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied) {
   const auto turn_of = [&](int link) { return link % 2 == 0 && link + 1 == count ? 2 : link % 2; };
   const int turns = links == count && count % 2 == 1 ? 3 : std::min(links, 2);
   for (int turn = 0; turn < turns; ++turn) {
-    std::vector<int> ends;  // of the link that this rank is at
+    std::vector<int> ends;  // the two ends of this rank's link
     bool from_before = false;
     std::optional<int> peer;
     for (int i = 0; i < links; ++i) {

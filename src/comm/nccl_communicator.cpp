@@ -55,7 +55,7 @@ CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
 /// never waits for them; a thread watches them, and aborts NCCL if they fail or take too long.
 class NcclCommunicator final : public Communicator {
  public:
-  /// `comm`: which connects.
+  /// `comm`: a communicator that is connecting.
   NcclCommunicator(ControlChannel& channel, const CudaQueue& compute, const GroupOptions& options,
                    CudaCommState* comm)
       : channel_(channel),
@@ -344,7 +344,7 @@ class NcclCommunicator final : public Communicator {
     with_comm([&] { return nccl_.poll(comm_, &ready); });
     return ready;
   }
-  /// Polls until `condition` is true; throws at the deadline.
+  /// Polls until `condition` is true. Throws at the deadline.
   void wait_until(const std::function<bool()>& condition, Clock::time_point deadline) {
     for (int polls = 0; !condition(); ++polls) {
       if (options_.aborted != nullptr && *options_.aborted)

@@ -30,7 +30,7 @@ OwnedSocket connect_pair(ControlChannel& channel, const GroupOptions& options,
   return socket;
 }
 
-/// No call to send or to receive takes longer.
+/// Limits the time of each call to send or to receive.
 void limit_waits(const OwnedSocket& socket, std::chrono::milliseconds timeout) {
   const timeval limit{.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})

@@ -12,20 +12,20 @@ namespace hgt {
 /// Error(kInternal) unless `parts` are ascending, without gaps, cover `size` elements, and belong
 /// to ranks of a group of that size.
 void require_parts(std::span<const OwnedRange> parts, std::size_t size, int ranks);
-/// A number by which ranks find out that they disagree.
+/// A hash by which ranks find out whether they agree on the parts.
 std::uint64_t hash_of(std::span<const OwnedRange> parts);
 
 /// How many elements a rank's parts have.
 std::uint64_t elements_of(std::span<const OwnedRange> parts, int rank);
 
-/// Elements, and where they lie in a buffer that holds those of several ranks one after the other.
+/// Elements, and their place in a buffer that holds those of several ranks one after the other.
 struct PackedPart {
   Range elements;
   OwnedRange packed;
 };
 
-/// What is left of each rank's parts, which a collective takes turn by turn: in each turn some of
-/// every rank's, so that all ranks have work.
+/// What is left of each rank's parts in a collective that takes them in turns. Each turn takes some
+/// elements of every rank's parts, so that all ranks have work.
 class PartsLeft {
  public:
   PartsLeft(std::span<const OwnedRange> parts, int ranks);

@@ -24,9 +24,11 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kProofNs = 5'000'000'000;  // what who connects has to prove itself
-constexpr std::size_t kMaxStrangers = 64;         // at once; the oldest makes way for one more
-constexpr std::int64_t kCheckNs = 100'000'000;    // whether the job is aborted
+constexpr std::int64_t kProofNs =
+    5'000'000'000;  // the time in which a connection must prove itself
+constexpr std::size_t kMaxStrangers =
+    64;  // unproven connections at a time; the oldest is dropped for one more
+constexpr std::int64_t kCheckNs = 100'000'000;  // whether the job is aborted
 
 struct Address {
   sockaddr_storage storage{};
@@ -58,8 +60,8 @@ OwnedSocket make_socket(int family) {
   return out;
 }
 
-/// What a rank that connects sends first: the token of whom it calls, and its own rank. The answer
-/// is its own token.
+/// The first message of a rank that connects: the token of the rank that it calls, and its own
+/// rank. The answer is the caller's own token.
 struct Proof {
   std::array<char, 64> token;
   std::array<char, 8> rank;
@@ -97,7 +99,7 @@ class Meeting {
   }
 
  private:
-  /// One who has connected, and has not proven yet that it is a rank.
+  /// A connection that has not proved yet that it comes from a rank.
   struct Stranger {
     OwnedSocket socket;
     std::int64_t since_ns;
@@ -150,8 +152,8 @@ class Meeting {
                 "the hosts' firewalls must let the ranks connect to each other");
   }
 
-  /// Connects to a rank that listens, and proves both ends. If many strangers connect there, we
-  /// may have to make way for one, and try again.
+  /// Connects to a rank that listens, and both ends prove themselves. If many strangers connect
+  /// there, the rank may drop this connection for one of theirs; then it is tried again.
   void call(int rank) {
     while (!call_once(rank))
       if (!wait_for({})) refuse(rank, "it hung up");
@@ -212,7 +214,7 @@ class Meeting {
     sockets_[static_cast<std::size_t>(rank)] = std::move(socket);
   }
 
-  /// Waits for those who connect, and returns how many of them were ranks.
+  /// Waits for connections, and returns how many of them proved to be ranks.
   int accept_some() {
     std::vector<pollfd> sockets{{listener_.get(), POLLIN, 0}};
     for (const Stranger& stranger : strangers_)
@@ -248,7 +250,7 @@ class Meeting {
     }
     const std::string& token = endpoints_[static_cast<std::size_t>(rank)].token;
     if (::send(socket.get(), token.data(), token.size(), MSG_NOSIGNAL) != std::ssize(token))
-      return 0;  // it has gone; its own error says why
+      return 0;  // the rank has hung up; its own error says why
     keep(rank, std::move(socket));
     return 1;
   }

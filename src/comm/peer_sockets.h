@@ -25,11 +25,11 @@ class OwnedSocket {
   int fd_;
 };
 
-/// Connects the ranks of a group over TCP, each with each, and returns the streams by rank (this
-/// rank's is none); they do not block. Each rank listens at `address`, in numbers, on a port of its
-/// own until all have come. It tells them the port and a random token through the channel's store,
-/// for this group only, so that both ends of a stream can prove that they are of the job. Who does
-/// not do so within 5 s is dropped. Error(kPeer) if a rank does not come within the timeout.
+/// Connects the ranks of a group over TCP, each with each, and returns the non-blocking streams by
+/// rank (none for this rank). Each rank listens at its numeric `address` on a port of its own until
+/// all have connected. It publishes the port and a random token for this group in the channel's
+/// store, so that both ends of a stream can prove that they belong to the job. A connection that
+/// does not do so within 5 s is dropped. Error(kPeer) if a rank does not come within the timeout.
 std::vector<OwnedSocket> connect_peers(ControlChannel& channel, const GroupOptions& options,
                                        const std::string& address);
 

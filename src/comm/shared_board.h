@@ -49,8 +49,9 @@ class SharedBoard {
   std::atomic<bool> aborted_{false};
 };
 
-/// The segment of a board that ranks of one machine share, who meet through the channel's store.
-/// Nothing on every rank if one of them cannot have it, such as on another machine.
+/// The segment for a board that ranks of one machine share; they meet through the channel's store.
+/// nullopt on every rank if one of them cannot map it, for example because it runs on another
+/// machine.
 std::optional<SharedSegment> share_segment(ControlChannel& channel, const GroupOptions& options);
 
 }  // namespace hgt

@@ -22,7 +22,8 @@ std::string target_of(const std::string& path) {
   return bytes < 0 ? "" : std::string(target.data(), static_cast<std::size_t>(bytes));
 }
 
-/// Nothing else limits what a memfd takes: without this the kernel would kill processes for it.
+/// Nothing else limits the size of a memfd; without this the kernel would kill processes to make
+/// room.
 void require_room(std::size_t bytes) {
   const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -58,7 +59,7 @@ SharedSegment SharedSegment::create(std::size_t bytes) {
   if (made.fd < 0) throw_file_error("make", token, errno, ErrorKind::kPeer);
   File file = File::open(fmt::format("/proc/self/fd/{}", made.fd), O_RDWR, 0, ErrorKind::kPeer);
   file.truncate(static_cast<std::int64_t>(bytes));
-  // A page that cannot be had later is a SIGBUS.
+  // Without this, a page that cannot be allocated later would cause SIGBUS.
   file.reserve(static_cast<std::int64_t>(bytes));
   const std::string name = fmt::format("/proc/{}/fd/{}/{}", ::getpid(), file.fd(), token);
   return SharedSegment(name, std::move(file), bytes);

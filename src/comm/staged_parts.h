@@ -11,16 +11,16 @@
 
 namespace hgt {
 
-/// Memory through which a collective runs whose values lie elsewhere.
+/// Memory through which a collective runs if its values lie elsewhere.
 struct Staging {
   const CudaQueue& queue;  ///< copies
   std::byte* memory;
   std::size_t bytes;
 };
 
-/// A reduce-scatter (else an all-gather) of `values` of a type through other memory. In each turn
-/// every rank's next elements are copied to it, packed, and body(copies, parts) is the collective
-/// of them. When this returns, what it should change of `values` is there.
+/// Runs a reduce-scatter (if `reduces`, else an all-gather) of `values` through other memory. In
+/// each turn, every rank's next elements are copied there, packed, and body(copies, parts) runs the
+/// collective on them. When this returns, the results are in `values`.
 template <class Body>
 void stage_parts(const Staging& staging, std::span<std::byte> values, DType type,
                  std::span<const OwnedRange> parts, bool reduces, int rank, int ranks,

@@ -16,7 +16,7 @@ namespace hgt {
 namespace {
 
 constexpr std::size_t kMessageBytes = std::size_t{1} << 20;
-// A shorter sum takes as long as its messages, of which one after another two levels need more.
+// For a shorter sum, latency dominates, and two levels need more messages one after another.
 constexpr std::size_t kTwoLevelBytes = std::size_t{64} << 10;
 
 /// Collectives as messages of the transport.

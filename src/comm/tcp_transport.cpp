@@ -63,7 +63,8 @@ TcpTransport::Transfer TcpTransport::start(Transfer::State state) {
   auto& queue = state.sends ? peer.out : peer.in;
   queue.push_back(kept.get());
   Transfer out(std::move(kept));
-  if (queue.size() == 1 && !aborted_) move_bytes(state.peer);  // as much as the kernel takes now
+  if (queue.size() == 1 && !aborted_)
+    move_bytes(state.peer);  // sends as much as the kernel takes now
   return out;
 }
 
@@ -131,7 +132,7 @@ void TcpTransport::wait_for_sockets(std::int64_t until_ns) {
          static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, 1'000'000)));
 }
 
-/// The stream is cut in the middle of a message.
+/// Closes the stream, because it is in the middle of a message.
 void TcpTransport::drop(Transfer::State& transfer) {
   Peer& peer = peers_[static_cast<std::size_t>(transfer.peer)];
   std::erase(transfer.sends ? peer.out : peer.in, &transfer);
@@ -144,7 +145,7 @@ void TcpTransport::abort() noexcept {
   (void)!::write(wake_.get(), &one, sizeof one);
 }
 
-// ---- what is made of them ----
+// ---- operations made of transfers ----
 
 void TcpTransport::exchange(std::span<const std::byte> out, int to, std::span<std::byte> in,
                             int from) {

@@ -18,9 +18,9 @@
 namespace hgt {
 
 /// Bytes to and from the other ranks of a group over TCP; every wait is bounded. Messages between
-/// two ranks arrive in the order sent, and both must agree about their sizes: nothing but the
-/// messages' bytes is sent. One thread uses it; any thread may call abort(). Throws Error(kPeer)
-/// that names the peer.
+/// two ranks arrive in the order sent. Both ranks must know their sizes, because only the messages'
+/// bytes are sent. One thread uses it; any thread may call abort(). Throws Error(kPeer) that names
+/// the peer.
 class TcpTransport {
  public:
   TcpTransport(ControlChannel& channel, const GroupOptions& options, const std::string& address);
@@ -29,9 +29,10 @@ class TcpTransport {
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
 
-  /// A message on its way. Its memory must stay, and what is received must not be touched, until
-  /// wait() returns or the transfer is gone. Bytes move while any transfer is waited for. Nothing
-  /// can be sent or received any more if one goes before it is done.
+  /// A message on its way. Its memory must stay valid, and memory to receive into must not be
+  /// touched, until wait() returns or the transfer is destroyed. Bytes move while any transfer is
+  /// waited for. If a transfer is destroyed before it is done, nothing can be sent or received any
+  /// more.
   class Transfer {
    public:
     Transfer(Transfer&&) noexcept;
@@ -62,7 +63,7 @@ class TcpTransport {
   void abort() noexcept;
 
  private:
-  /// The stream to a peer, and what waits to pass it in either direction, in order.
+  /// The stream to a peer, and the transfers that wait for it in either direction, in order.
   struct Peer {
     OwnedSocket socket;
     std::deque<Transfer::State*> out, in;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kResult = 'r', kError = 'e';
 
-/// What a rank tells the others: nothing, if its action returned nothing.
+/// What a rank sends to the others: an empty text, if its action returned nothing.
 std::string outcome_of(const std::function<std::string()>& action, int rank) {
   try {
     const std::string result = action();

@@ -32,7 +32,7 @@ std::vector<HostBlock> host_blocks(const std::vector<std::string>& hosts) {
 std::unique_ptr<TwoLevelSum> TwoLevelSum::connect(ControlChannel& channel,
                                                   const GroupOptions& options,
                                                   TcpTransport& transport) {
-  /// What each rank says under that name.
+  /// Exchanges a text under that name; returns all ranks' texts.
   const auto exchange = [&](const char* name, const std::string& mine) {
     const auto key = [&](int rank) {
       return fmt::format("comm/{}/{}/{}", options.group, name, rank);
@@ -80,7 +80,7 @@ class TwoLevelSum::Pass {
       own_values += own(i).size();
     }
     partial_.resize(own_values);
-    // What comes back replaces values that have gone into the sums before.
+    // The sums that come back replace values that have been sent before.
     for (std::size_t i = 0; i < partial_at_.size(); ++i) {
       if (!is_first()) partials_.push_back(transport().receive(bytes(partial(i)), previous()));
       if (!is_last()) sums_.push_back(transport().receive(bytes(own(i)), next()));

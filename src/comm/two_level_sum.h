@@ -21,24 +21,24 @@ struct HostBlock {
   int size;
 };
 
-/// The hosts of a group in the order of their ranks, from each rank's host. None if that is of no
-/// use to TwoLevelSum: a host has ranks at two places, all share one, or none shares any.
+/// The hosts of a group in the order of their ranks, given each rank's host. Empty if TwoLevelSum
+/// cannot use them: a host's ranks do not follow each other, all ranks share a host, or no two do.
 std::vector<HostBlock> host_blocks(const std::vector<std::string>& hosts);
 
-/// All-reduce sums of ranks of which several share a host. A host's ranks exchange values through
-/// shared memory; between hosts, each value passes once in either direction. The hosts' partial
-/// sums go from the first host to the last one, each of which adds its ranks' values, and the sums
-/// come back in the same way; piece by piece, so that all links are busy. The order of
+/// All-reduce sums for groups in which several ranks share a host. A host's ranks exchange values
+/// through shared memory; between hosts, each value passes once in either direction. The partial
+/// sums go from the first host to the last, and each host adds its ranks' values; the sums come
+/// back the same way. This is done piece by piece, so that all links are busy. The order of
 /// addition is that of the ranks, so the bits are those of one level. Ranks of a host share the
 /// work by parts of each piece.
 class TwoLevelSum {
  public:
-  /// All ranks of the group call it. Null on every rank if host_blocks() has none for it, or if
-  /// ranks of a host cannot share memory. `transport` must outlive it.
+  /// All ranks of the group call it. Null on every rank if host_blocks() is empty, or if ranks of a
+  /// host cannot share memory. `transport` must outlive it.
   static std::unique_ptr<TwoLevelSum> connect(ControlChannel& channel, const GroupOptions& options,
                                               TcpTransport& transport);
 
-  /// As Collectives::sum().
+  /// The same as Collectives::sum().
   void sum(std::span<std::byte> values, DType type);
   void abort() noexcept { board_.abort(); }
 

@@ -70,7 +70,8 @@ bool is_idle(const std::string& path, const Loading& loading) {
          loading.number("parallelism.tensor_parallel_size", 1) <= 1;
 }
 
-/// Refuses a value that needs what is not built. The row's `fallback` is the value that does not.
+/// Refuses a value that needs a feature that is not built. The row's `fallback` is the value that
+/// does not need it.
 bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
   const Field& field = *given.field;
   if (field.zero_stage > loading.number("zero_optimization.stage", 0)) return true;  // check_zero

@@ -8,8 +8,8 @@
 namespace hgt {
 
 /// DeepSpeed's rule: a size that is 0 follows from the others; divisions round down. If all three
-/// are given, nothing changes; without total and micro-batch nothing follows. Error(kConfig) if the
-/// product overflows.
+/// are given, nothing changes; if total and micro-batch are both missing, nothing can be derived.
+/// Error(kConfig) if the product overflows.
 BatchConfig complete_batch(BatchConfig batch, std::int64_t workers);
 
 struct BatchProblem {
@@ -18,8 +18,9 @@ struct BatchProblem {
   std::string hint;
 };
 
-/// What is wrong with the triple that `asked` is completed to. `derivation` says how the number
-/// of workers follows from the layout, "" if they are all.
+/// What is wrong with the triple to which complete_batch() completes `asked`, if anything.
+/// `derivation` says how the number of data-parallel workers follows from the layout; "" if all
+/// workers are data-parallel.
 std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t workers,
                                         const std::string& derivation);
 

@@ -54,8 +54,8 @@ void check_precision(Loading& loading) {
       error(path, fmt::format("{} must be at least 1 if the loss scale is dynamic", path));
 }
 
-/// Keys with which the user expects what this stage of ZeRO does not do.
-void tell_stages(double stage, Loading& loading) {
+/// Adds notices for keys that have no effect at this stage of ZeRO.
+void add_stage_notices(double stage, Loading& loading) {
   for (const int needed : {1, 3}) {
     std::vector<std::string> idle;
     for (const auto& [path, given] : loading.given_keys)
@@ -87,7 +87,7 @@ void check_zero(Loading& loading) {
   if (stage >= 2 && scatters && loading.number("gradient_predivide_factor", 1) != 1)
     error("gradient_predivide_factor",
           "gradient_predivide_factor cannot be combined with ZeRO's reduce_scatter");
-  tell_stages(stage, loading);
+  add_stage_notices(stage, loading);
 }
 
 /// DeepSpeed accepts the clipping norm in one place only, but some files have it in two.
@@ -245,7 +245,7 @@ void check_lengths(Loading& loading) {
 }
 
 /// Notices of defaults that differ from those of other programs that read the same file.
-void tell_defaults(Loading& loading) {
+void add_default_notices(Loading& loading) {
   const auto optimizer = loading.given_keys.lower_bound("optimizer.");
   const auto& problems = loading.result.problems;
   const bool refused = std::any_of(problems.begin(), problems.end(), [](const Problem& problem) {
@@ -315,7 +315,7 @@ void tell_idle_split(Loading& loading) {
                        "set parallelism.tensor_parallel_size, or leave it out; to share each "
                        "sequence: parallelism.context_parallel_size");
   if (p.pipeline_schedule != default_schedule && p.pipeline_parallel_size == 1 &&
-      p.pipeline_schedule != "interleaved")  // which is refused
+      p.pipeline_schedule != "interleaved")  // that combination is refused
     loading.problem_at(
         Severity::kNotice, "parallelism.pipeline_schedule",
         fmt::format("parallelism.pipeline_schedule = \"{}\" has no effect without a pipeline",
@@ -323,8 +323,8 @@ void tell_idle_split(Loading& loading) {
         "set parallelism.pipeline_parallel_size, or leave it out");
 }
 
-/// The user waits for metrics that do not come there.
-void tell_monitors(Loading& loading) {
+/// Adds notices for monitors that are enabled, because no metrics will arrive there.
+void add_monitor_notices(Loading& loading) {
   for (const char* monitor : {"tensorboard", "csv_monitor", "wandb", "comet"})
     if (const std::string path = std::string(monitor) + ".enabled";
         value_of(loading, path) == true) {
@@ -335,7 +335,7 @@ void tell_monitors(Loading& loading) {
     }
 }
 
-void tell_ignored(Loading& loading) {
+void add_ignored_notices(Loading& loading) {
   const auto notice = [&](const std::vector<std::string>& keys, const char* what,
                           const char* hint = "") {
     if (!keys.empty())
@@ -367,10 +367,10 @@ void check_together(Loading& loading) {
   check_lengths(loading);
   check_best(loading);
   check_complete(loading);
-  tell_defaults(loading);
+  add_default_notices(loading);
   tell_idle_split(loading);
-  tell_monitors(loading);
-  tell_ignored(loading);
+  add_monitor_notices(loading);
+  add_ignored_notices(loading);
 }
 
 }  // namespace hgt

@@ -80,7 +80,7 @@ std::string overview(const std::string& key, std::vector<std::string> names) {
                      fmt::join(few, ", "));
 }
 
-/// Values that switch off what a key of another program would do.
+/// Whether the value switches off what a key of another program would do.
 bool asks_for_nothing(const Json& value) {
   if (value.is_object())
     return value.empty() || (value.contains("enabled") && value["enabled"] == false) ||
@@ -185,8 +185,8 @@ class Walk {
            typed ? known_type(owner["type"], owner_path + ".type") : "");
   }
 
-  /// The type, "" if there is none of that name: that is an error of its own, and what belongs to
-  /// any type is allowed next to it.
+  /// The type, or "" if no type has that name. That is an error of its own, so keys of any type are
+  /// then allowed next to it.
   static std::string known_type(const std::string& type, const std::string& path) {
     const Field* const row = find_field(path);
     const bool is_known = row && std::ranges::any_of(row->choices, [&](const Choice& choice) {
@@ -255,7 +255,7 @@ class Walk {
     if (++hints_ > kMaxHints) return "`hgtrain config schema --text` lists the keys";
     if (const auto below = paths_of(key, table, section + "."); !below.empty())
       return fmt::format("did you mean {}?", below.front());
-    // A key that is known elsewhere means more than one that is spelled alike.
+    // The same key elsewhere is a better hint than a similar key here.
     const ForeignKey* const size = section == "model" ? find_foreign_size(key) : nullptr;
     const ForeignKey* const foreign = size ? size : find_foreign_key(key);
     if (foreign && foreign->key.empty()) return std::string(foreign->hint);

@@ -136,7 +136,7 @@ class Reader {
         out.get_ref<Json::object_t&>().emplace_back(key, value(below, depth + 1));
       } else {
         document_.duplicates.push_back({below, first->second, line});
-        value("\n" + std::to_string(at_), depth + 1);  // a pointer that nothing else has
+        value("\n" + std::to_string(at_), depth + 1);  // a pointer that no other value has
       }
       if (!comma_or('}')) break;
     }

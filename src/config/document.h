@@ -11,7 +11,7 @@ namespace hgt {
 
 using Json = nlohmann::ordered_json;
 
-/// A key that is twice in one object.
+/// A key that occurs twice in one object.
 struct DuplicateKey {
   std::string pointer;
   int first_line = 0;
@@ -30,7 +30,7 @@ struct Document {
 /// Reads JSON with comments (`#`, `//`, `/* */`), trailing commas and a byte order mark. Infinity
 /// and NaN are read as numbers (a key may refuse them); integers that int64 cannot hold become
 /// doubles, and doubles that are too large infinite. Error(kConfig) with FILE:LINE:COLUMN at the
-/// first thing that is not JSON, that nests deeper than 100, or that is not UTF-8.
+/// first place that is not JSON, nests deeper than 100, or is not UTF-8.
 Document read_document(std::string_view text, std::string file);
 
 bool is_utf8(std::string_view text);

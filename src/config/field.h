@@ -60,8 +60,9 @@ struct Field {
   /// either; "" = any.
   std::string fallback;
   std::vector<std::string> aliases;
-  std::vector<Choice> choices;  ///< of a list: texts that stand for the empty list
-  std::string other_choice;     ///< used for a text that is none of the choices, "" = refused
+  std::vector<Choice>
+      choices;               ///< texts that are allowed; for a list: texts that mean the empty list
+  std::string other_choice;  ///< the choice used for any other text; "" = other texts are refused
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;  ///< `min` itself is refused
@@ -74,8 +75,8 @@ struct Field {
   std::string auto_value;        ///< JSON text that "auto" stands for, "" = as if absent
   std::string auto_reason;       ///< why it stands for that
   bool auto_is_derived = false;  ///< "auto" is computed from other keys
-  std::string hint;              ///< what to do instead, if the key is refused
-  /// For another spelling of keys: the values that it gives them.
+  std::string hint;              ///< what to do instead if the key is refused
+  /// For a key that stands for others: the values that it gives to those.
   std::function<std::vector<Moved>(const nlohmann::ordered_json&)> moves;
 
   // Sections.
@@ -135,7 +136,7 @@ In(Section Config::*) -> In<Section>;  // clang before 17 does not find it for a
 const Field& root_section();
 
 /// The row of a canonical path ("optimizer.params.lr"), nullptr if there is none. If several rows
-/// have the name, the one for `type`.
+/// have that name, the row for `type`.
 const Field* find_field(const std::string& path, const std::string& type = "");
 
 /// Whether two names are the same key; hyphens count as underscores.
@@ -144,7 +145,7 @@ bool same_key(std::string_view a, std::string_view b);
 /// The row of a key of `table` by any of its names, nullptr if there is none.
 const Field* find_row(const Field& table, std::string_view name, const std::string& type = "");
 
-/// Whether a value does not switch on what the row stands for: by `fallback`.
+/// Whether a value leaves the row's feature switched off, according to `fallback`.
 bool is_off(const Field& field, const nlohmann::ordered_json& value);
 
 /// Canonical paths of the used keys below `table` that have this name or this other spelling:
@@ -152,7 +153,7 @@ bool is_off(const Field& field, const nlohmann::ordered_json& value);
 std::vector<std::string> paths_of(std::string_view name, const Field& table,
                                   const std::string& prefix = "");
 
-/// Whether a row applies to the `type`. Case does not matter.
+/// Whether a row applies to `type`, ignoring case.
 bool goes_with(const Field& field, const std::string& type);
 
 /// The `type` to which rows below a section apply: that of the optimizer or of a schedule,

@@ -81,7 +81,7 @@ void add_llama(Json& out, const ModelConfig& m, const Family& family) {
   if (family.windows != Windows::kNone) add_windows(out, m, family.windows);
 }
 
-/// The value of a key that is another spelling of one of the model's ("n_ctx"); null if it is none.
+/// The value for a key that is another spelling of a model key ("n_ctx"); null if it is not one.
 Json value_of(const std::string& key, const ModelConfig& model) {
   Config config;
   config.model = model;

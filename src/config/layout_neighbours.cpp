@@ -11,7 +11,7 @@
 namespace hgt {
 namespace {
 
-/// Something to set. `distance` is how far that is from what was asked for; 0 changes nothing.
+/// A setting to change. `distance` is how far it is from what was asked for; 0 changes nothing.
 struct Change {
   std::string setting;
   double distance = 0;
@@ -32,7 +32,7 @@ Change change(const char* key, Member member, std::int64_t asked, std::int64_t s
           [member, size](Config& config) { config.parallelism.*member = size; }};
 }
 
-/// What layouts depend on, which is quick to copy.
+/// The part of the config on which layouts depend, which is quick to copy.
 Config layout_part(const Config& config) {
   Config out;
   out.model.model_type = config.model.model_type;
@@ -126,12 +126,12 @@ Choices lengths(const Config& asked) {
   return out;
 }
 
-/// Something of each of the choices.
+/// A combination of one change from each of the choices.
 struct Neighbour {
   double distance = 0;
   std::vector<std::string> settings;
 
-  /// Whether it sets more keys than `other`, and those of `other` among them.
+  /// Whether it sets all keys that `other` sets, and more.
   bool sets_more_than(const Neighbour& other) const {
     const auto key = [](const std::string& setting) {
       return setting.substr(0, setting.find(' '));

@@ -9,10 +9,11 @@
 
 namespace hgt {
 
-/// A few layouts that are like the config's and fit its model and its sequences, nearest first,
-/// each as what to set: "parallelism.tensor_parallel_size = 2 and zero_optimization.stage = 1".
-/// `world_size`: that of the job, which their groups of ranks must divide; 0 if it is not known.
-/// `fits_batch`: whether that number of data-parallel ranks can share the batch.
+/// A few layouts close to the config's that fit its model and its sequences, nearest first. Each is
+/// a text that says what to set: "parallelism.tensor_parallel_size = 2 and zero_optimization.stage
+/// = 1". `world_size`: the job's number of workers, which must be a multiple of the ranks that hold
+/// one copy of the model; 0 if it is not known. `fits_batch`: whether that number of data-parallel
+/// ranks can share the batch.
 std::vector<std::string> neighbours_of(const Config& config, std::int64_t world_size,
                                        const std::function<bool(std::int64_t)>& fits_batch);
 

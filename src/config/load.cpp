@@ -42,18 +42,18 @@ std::string read_text(const std::string& path) {
 /// One Error that lists the problems of the given kinds, how many more there are, and what may be
 /// their cause.
 void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>& kinds) {
-  constexpr std::ptrdiff_t kMaxTold = 50;
+  constexpr std::ptrdiff_t kMaxShown = 50;
   std::ptrdiff_t count = 0;
   ErrorList all;
   for (const Problem& problem : problems) {
     if (std::find(kinds.begin(), kinds.end(), problem.severity) == kinds.end()) continue;
-    if (++count > kMaxTold) continue;
+    if (++count > kMaxShown) continue;
     Error error(ErrorKind::kConfig, problem.message, problem.hint);
     if (const std::string where = problem.where(); !where.empty()) error.in(where);
     all.add(std::move(error));
   }
-  if (count > kMaxTold)
-    all.add({ErrorKind::kConfig, fmt::format("and {} more of these", count - kMaxTold),
+  if (count > kMaxShown)
+    all.add({ErrorKind::kConfig, fmt::format("and {} more of these", count - kMaxShown),
              "`hgtrain config check FILE --json` lists all"});
   if (count == 0) return;
   for (const Problem& problem : problems)

@@ -52,7 +52,7 @@ struct Loading {
   /// A key of the model in the spelling of the file, else in that of the model's family: for
   /// messages.
   std::string model_key(const std::string& key) const;
-  /// Given with a value that was refused.
+  /// Whether the key was given with a value that was refused.
   bool refused(const std::string& path) const;
   /// The number that was given for a key, `otherwise` if nothing or no number was given.
   double number(const std::string& path, double otherwise) const;
@@ -76,7 +76,7 @@ void collect(const Document& document, const Field& table, const std::string& pr
 void apply_given_keys(Loading& loading);
 void apply(const Given& given, Loading& loading);
 
-/// Resolves the model: HF's file (if it may be read), the family's defaults, then derived values.
+/// Resolves the model: HF's file (if `reads_files`), the family's defaults, then derived values.
 void resolve_model(Loading& loading, bool reads_files);
 /// Checks of a complete model.
 void check_model(Loading& loading);

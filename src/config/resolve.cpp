@@ -115,7 +115,7 @@ std::int64_t group_size(const Loading& loading) {
   return workers_of_model(loading.result.config.parallelism) * ulysses_size(loading);
 }
 
-/// Their number as a product: "2 tensor ranks x 2 pipeline stages".
+/// The size of such a group as a product: "2 tensor ranks x 2 pipeline stages".
 std::string group_factors(const Loading& loading) {
   const ParallelismConfig& p = loading.result.config.parallelism;
   std::vector<std::string> factors;
@@ -151,7 +151,8 @@ std::optional<LayoutProblem> world_problem(const Loading& loading, std::int64_t 
                                world == group ? "" : "s", group, group_factors(loading))};
 }
 
-/// Adds what to set. Values of the same key become one text: "set parallelism.x = 4 or 2".
+/// Adds hints about what to set. Values of the same key become one text: "set parallelism.x = 4 or
+/// 2".
 void add_ways(const std::vector<std::string>& settings, std::vector<std::string>& ways) {
   const auto sets_more = [](const std::string& way) {
     return way.find(" and ") != std::string::npos;
@@ -169,8 +170,8 @@ void add_ways(const std::vector<std::string>& settings, std::vector<std::string>
   }
 }
 
-/// Reports all that is wrong with the layout, and in the last problem's hint what would be right.
-/// False if the workers cannot be laid out, so that nothing can be said of their batches.
+/// Reports everything that is wrong with the layout, with working layouts in the last problem's
+/// hint. False if the workers cannot be laid out, so that batches cannot be checked.
 bool check_layout(Loading& loading, const LoadOptions& options) {
   const Config& config = loading.config();
   const std::int64_t world = options.world_size.value_or(0);

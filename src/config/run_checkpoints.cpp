@@ -62,7 +62,7 @@ std::optional<std::string> named_checkpoint(const std::string& file) {
   return folder;
 }
 
-/// What is named as a checkpoint of the branch, newest first.
+/// Folders named like checkpoints of the branch, newest first.
 std::vector<std::string> list_step_folders(const std::string& run_dir) {
   const std::string root = checkpoints_of(run_dir);
   if (!is_folder(root)) return {};
@@ -159,7 +159,8 @@ void put_config_in_place(const std::string& run_dir) {
   const std::string next = next_config(run_dir);
   const std::optional<BranchOrigin> origin = read_origin(run_dir);
   if (!origin || !path_exists(next) || hash_of_next_config(run_dir) != origin->config_hash) return;
-  // resolved.json is moved last, because the hash is its: until then all of this can be repeated.
+  // resolved.json is moved last, because the origin has its hash: until then all of this can be
+  // repeated.
   if (const std::string given = run_dir + "/config.next.json"; path_exists(given)) {
     rename_path(given, run_dir + "/config.json");
     sync_folder(run_dir);

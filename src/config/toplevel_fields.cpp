@@ -95,7 +95,7 @@ std::vector<Field> batch_fields() {
       moved("sequence_parallel_size", Kind::kInteger, "parallelism.sequence_parallel_size"),
   };
   for (int i = 0; i < 3; ++i) out[i].default_varies = true;
-  out.back().key_class = KeyClass::kNotBuilt;  // as the key that it moves to
+  out.back().key_class = KeyClass::kNotBuilt;  // like the key that it moves to
   return out;
 }
 

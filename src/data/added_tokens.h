@@ -8,12 +8,12 @@
 
 namespace hgt {
 
-/// An entry of `added_tokens` in a tokenizer.json: a text that is a token of its own wherever it
-/// stands.
+/// An entry of `added_tokens` in a tokenizer.json: a text that becomes one token wherever it
+/// occurs.
 struct AddedToken {
   std::string content;
   std::int32_t id = 0;
-  bool single_word = false;  ///< only if no word character touches it
+  bool single_word = false;  ///< matches only if no word character is next to it
   bool lstrip = false;       ///< takes white space before it
   bool rstrip = false;       ///< takes white space behind it
 };

@@ -15,8 +15,8 @@ namespace hgt {
 
 namespace {
 
-// The last and the first character of a text that may be cut within one. If the bytes are no whole
-// character, the result is not valid UTF-8.
+// The last and the first character of a text that may be cut within a character. If the bytes are
+// not a whole character, the result is not valid UTF-8.
 std::string_view last_character(std::string_view text) {
   std::size_t begin = text.size();
   while (begin > 0 && text.size() - begin < 4 && (text[--begin] & 0xC0) == 0x80) continue;

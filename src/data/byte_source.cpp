@@ -48,8 +48,8 @@ class CompressedSource : public ByteSource {
   std::int64_t bytes_taken() const override { return taken_; }
 
  protected:
-  /// Takes bytes of input() and returns how many came out, both by progress(). With no input left
-  /// it gives what it still held back.
+  /// Decompresses bytes of input() into `out`, and counts both by progress(). Without input, it
+  /// returns output that it still held back.
   virtual std::size_t decompress(std::span<char> out) = 0;
   std::span<std::byte> input() { return std::span(input_).subspan(at_, end_ - at_); }
   std::size_t progress(std::size_t bytes_in, std::size_t bytes_out, bool frame_ended) {

@@ -16,7 +16,7 @@ struct EncodeOptions {
   std::int32_t end_of_text = -1;
   std::string json_field = "text";
   bool skip_bad_lines = false;
-  const std::atomic<bool>* stop = nullptr;  ///< once it is true nobody wants the tokens any more
+  const std::atomic<bool>* stop = nullptr;  ///< encoding may stop once it is true
 };
 
 /// The tokens of a unit's documents.
@@ -28,8 +28,7 @@ struct EncodedUnit {
 };
 
 /// A document becomes what the tokenizer makes of it with special tokens (a BOS), and end-of-text
-/// unless it ends with that. Error(kData) names file and line of a line that is not as it should
-/// be.
+/// unless it ends with that. Error(kData) names file and line of a bad line.
 EncodedUnit encode_unit(const TextUnit& unit, const Tokenizer& tokenizer,
                         const EncodeOptions& options);
 

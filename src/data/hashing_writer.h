@@ -21,7 +21,7 @@ class HashingWriter {
   void put(T value) {
     write(std::as_bytes(std::span(&value, 1)));
   }
-  /// Writes out the rest. The hash of everything.
+  /// Writes what is left in the buffer. Returns the hash of everything written.
   std::uint64_t finish();
 
  private:

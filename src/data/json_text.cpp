@@ -14,7 +14,7 @@ using nlohmann::json;
 constexpr const char* kSkipHint =
     "each line is a JSON object of its own; --skip_bad_lines passes over lines that are not";
 
-/// Hears of each piece of the JSON and keeps the text.
+/// Gets the JSON as events, and keeps only the text.
 class TextField final : public nlohmann::json_sax<json> {
  public:
   explicit TextField(const std::string& name) : name_(name) {}

@@ -35,7 +35,7 @@ std::uint64_t parse_hash(const std::string& text) {
   return hash;
 }
 
-/// What the manifest's last key holds: the hash of the text without it.
+/// The value of the manifest's last key: the hash of the text without that key.
 std::string seal_of(const nlohmann::ordered_json& unsealed) {
   return hex(xxh3(unsealed.dump()));
 }

@@ -33,7 +33,7 @@ class ArrayReader {
   ArrayReader(const File& file, std::int64_t offset, std::int64_t count)
       : file_(file), next_(offset), left_(count) {}
 
-  /// Where the element that next() returned last lies.
+  /// The offset of the element that next() returned last.
   std::int64_t offset() const { return next_ - std::ssize(buffer_) * size_ + (at_ - 1) * size_; }
 
   T next() {

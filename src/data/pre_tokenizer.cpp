@@ -58,7 +58,7 @@ struct Span {
   bool is_match;
 };
 
-/// Matches and what lies between them: all of the text, in order.
+/// The matches and the texts between them: all of the text, in order.
 std::vector<Span> spans_of(std::string_view text, const std::vector<Match>& matches, bool invert) {
   std::vector<Span> spans;
   std::size_t at = 0;
@@ -120,7 +120,7 @@ void PreTokenizer::add(const nlohmann::json& json) {
   } else if (type == "Split") {
     add_split(json);
   } else if (type == "Digits") {
-    // Digits part from letters and line ends, which stay together: the promise about cuts is kept.
+    // This only separates digits from letters and line ends, so cuts_at_white_space() still holds.
     const bool before = has_split_;
     add_split({{"pattern", {{"Regex", "\\p{N}"}}},
                {"behavior", json.at("individual_digits").get<bool>() ? "Isolated" : "Contiguous"},

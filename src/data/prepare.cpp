@@ -54,14 +54,14 @@ class EncodedUnits {
   }
   ~EncodedUnits() { stop_ = true; }
 
-  /// nullopt at the end, and once `go_on`, called while it waits, says false.
-  std::optional<EncodedUnit> next(const std::function<bool()>& go_on) {
+  /// nullopt at the end, or if `keep_going`, which it calls while it waits, returns false.
+  std::optional<EncodedUnit> next(const std::function<bool()>& keep_going) {
     while (under_way_.size() < window_ && bytes_under_way_ < window_ * kChunkBytes && begin_one())
       continue;
     if (under_way_.empty()) return std::nullopt;
     const auto& result = under_way_.front().result;
     while (result.wait_for(kLook) == std::future_status::timeout)
-      if (!go_on()) return std::nullopt;
+      if (!keep_going()) return std::nullopt;
     EncodedUnit unit = under_way_.front().result.get();
     bytes_under_way_ -= under_way_.front().bytes;
     under_way_.pop_front();
@@ -122,7 +122,7 @@ std::size_t thread_count(std::int64_t asked) {
 }  // namespace
 
 PrepareResult prepare(const PrepareOptions& options,
-                      const std::function<bool(const PrepareProgress&)>& go_on) {
+                      const std::function<bool(const PrepareProgress&)>& keep_going) {
   const std::size_t threads = thread_count(options.threads);
   const auto tokenizer = Tokenizer::open(options.tokenizer);
   const std::int32_t end_of_text = end_of_text_of(*tokenizer, options.end_of_text);
@@ -141,7 +141,7 @@ PrepareResult prepare(const PrepareOptions& options,
   const auto goes_on = [&] {
     progress.bytes_read = units.bytes_taken();
     progress.tokens = files.num_tokens();
-    result.stopped = !go_on(progress);
+    result.stopped = !keep_going(progress);
     return !result.stopped;
   };
   while (const auto unit = encoded.next(goes_on)) {

@@ -58,7 +58,7 @@ std::map<std::string, std::uint64_t> listed_tokenizer_files(const std::string& p
   }
 }
 
-/// All there is in a tokenizer's folder, and in the one folder that it may have.
+/// All names in a tokenizer's folder, and in the one folder that may be in it.
 std::vector<std::string> names_below(const std::string& folder) {
   const std::string templates = "additional_chat_templates";
   std::vector<std::string> names = list_folder(folder);
@@ -91,7 +91,7 @@ PreparedFiles::PreparedFiles(std::string prefix, TokenType type, const Tokenizer
     for (const std::string& name : tokenizer_file_names(partial(".tokenizer")))
       tokenizer_files_[name] = hash_file(partial(".tokenizer") + "/" + name);
     refuse_to_replace_others();
-  } catch (...) {  // no destructor runs
+  } catch (...) {  // the destructor does not run
     remove_partial();
     throw;
   }
@@ -144,8 +144,8 @@ void PreparedFiles::end_document() {
   ++num_documents_;
 }
 
-/// What --overwrite replaces is of hgtrain's own making. A run that was killed before it wrote the
-/// manifest left the tokenizer of this one.
+/// Throws if --overwrite would replace files that hgtrain did not write. If there is no manifest
+/// because a run was killed before it wrote one, the tokenizer's files must equal this run's.
 void PreparedFiles::refuse_to_replace_others() const {
   const std::string manifest = prefix_ + ".json", tokenizer = prefix_ + ".tokenizer";
   if (path_exists(manifest, ErrorKind::kConfig) && !is_manifest(manifest)) throw_not_ours(manifest);
@@ -174,7 +174,7 @@ void PreparedFiles::commit(Manifest& manifest) {
              [&](File& file) { manifest.idx_hash = write_megatron_index(file, type_, lengths_); });
   manifest.tokenizer_files = tokenizer_files_;
 
-  refuse_to_replace_others();  // which may have come meanwhile
+  refuse_to_replace_others();  // they may have appeared meanwhile
   if (path_exists(prefix_ + ".json")) remove_file(prefix_ + ".json");
   if (path_exists(prefix_ + ".tokenizer")) remove_tree(prefix_ + ".tokenizer");
   for (const char* extension : {".bin", ".idx", ".tokenizer"}) {

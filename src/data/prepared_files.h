@@ -16,12 +16,12 @@
 namespace hgt {
 
 /// The files of prepared data while they are written: PREFIX.bin.partial and so on, locked against
-/// a second writer. What commit() has not made final the destructor removes.
+/// a second writer. The destructor removes what commit() has not made final.
 class PreparedFiles {
  public:
-  /// Error(kConfig) if the data exists and `overwrite` is false, someone else writes it, a file
-  /// that is no prepared data bears one of its names, or PREFIX.tokenizer holds what hgtrain did
-  /// not write.
+  /// Error(kConfig) if the data exists and `overwrite` is false, if another process is writing it,
+  /// if a file with one of its names is not prepared data, or if PREFIX.tokenizer holds files that
+  /// hgtrain did not write.
   PreparedFiles(std::string prefix, TokenType type, const Tokenizer& tokenizer, bool overwrite);
   ~PreparedFiles();
   PreparedFiles(const PreparedFiles&) = delete;

@@ -18,7 +18,7 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-/// What a thread matches with: room for one match and a stack for the compiled code.
+/// A thread's memory for matching: room for one match, and a stack for the compiled code.
 class MatchRoom {
  public:
   MatchRoom()

@@ -20,9 +20,9 @@ struct SourceFiles {
   std::vector<std::string> other;  ///< passed over: their names say that they hold no text
 };
 
-/// Files as named, and those in named folders and below, in byte order of their names. What begins
-/// with `except` (the output's prefix and a dot) is left out. Error(kConfig) if nothing is left or
-/// a file is named that holds no text, Error(kData) if an input cannot be read.
+/// The named files, and those in and below named folders, in byte order of their names. Paths that
+/// begin with `except` (the output's prefix and a dot) are left out. Error(kConfig) if nothing is
+/// left or a file is named that holds no text, Error(kData) if an input cannot be read.
 SourceFiles find_sources(const std::vector<std::string>& inputs, const std::string& except);
 
 }  // namespace hgt

@@ -10,8 +10,8 @@
 
 namespace hgt {
 
-/// Threads that run tasks in the order given. The destructor drops what has not begun and waits for
-/// what has.
+/// Threads that run tasks in the order given. The destructor drops tasks that have not begun, and
+/// waits for the others.
 class TaskPool {
  public:
   explicit TaskPool(std::size_t threads);

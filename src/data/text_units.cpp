@@ -13,7 +13,7 @@ namespace hgt {
 namespace {
 constexpr std::size_t kCheckedBytes = 8192;
 
-/// Whether JSON that begins like this stands line by line.
+/// Whether JSON that begins like this has one value on each line.
 bool begins_with_line(std::string_view start) {
   const std::string_view line = start.substr(0, start.find('\n'));
   return line.size() == start.size() || nlohmann::json::accept(line);
@@ -77,8 +77,8 @@ bool TextUnits::open_next() {
   return false;
 }
 
-/// Whether a file that was found in a folder holds something else, by its first bytes; of one that
-/// was named this is an Error.
+/// Whether a file that was found in a folder is skipped because its first bytes are not text. If
+/// the user named the file, that is an Error.
 bool TextUnits::passes_over(const SourceFile& file) {
   const std::size_t begin = std::min(pending_.find_first_not_of(" \t\r\n"), pending_.size());
   const std::string_view start = std::string_view(pending_).substr(begin);
@@ -101,7 +101,7 @@ bool TextUnits::passes_over(const SourceFile& file) {
   return true;
 }
 
-/// Reads on until `bytes` are pending or the file ends.
+/// Reads until `bytes` are pending or the file ends.
 std::size_t TextUnits::fill(std::size_t bytes) {
   const std::size_t before = pending_.size();
   if (!at_end_ && before < bytes) {
@@ -112,13 +112,14 @@ std::size_t TextUnits::fill(std::size_t bytes) {
   return pending_.size();
 }
 
-/// How much of `pending_` may be given out while more is to come; 0: it must grow first.
+/// How many bytes of `pending_` may be returned before the rest is read; 0: more must be read
+/// first.
 std::size_t TextUnits::cut() const {
   if (files_[next_file_ - 1].json_lines) return pending_.rfind('\n') + 1;  // npos + 1 = 0
   return tokenizer_.safe_cut(pending_);
 }
 
-/// Reads more of a line or piece that has no end yet; false if it is a line to be passed over.
+/// Reads more of a line or piece that has no end yet; false if it is a line to skip.
 bool TextUnits::grow() {
   const bool lines = files_[next_file_ - 1].json_lines;
   const std::size_t limit = lines ? kMaxLineBytes : kMaxUncutBytes;
@@ -143,7 +144,7 @@ void TextUnits::throw_too_long(std::size_t limit) const {
       .in(fmt::format("{}:{}", file.path, line_));
 }
 
-/// Passes over what is pending of a line that is too long.
+/// Drops the pending part of a line that is too long.
 void TextUnits::drop_piece() {
   if (!in_dropped_line_)
     bad_lines_.add({1, fmt::format("{}:{}: longer than {} MiB", files_[next_file_ - 1].path, line_,

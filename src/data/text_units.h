@@ -44,9 +44,9 @@ class TextUnits {
             bool skip_bad_lines = false)
       : files_(files), tokenizer_(tokenizer), skip_bad_lines_(skip_bad_lines) {}
 
-  /// The next unit; empty at the end. Of a line that is passed over it may be a unit without text,
-  /// so that the caller can stop in between. Error(kData) names the file (and line) that holds what
-  /// no text is made of: binary data, a JSON array, a line or piece that is too long.
+  /// The next unit; empty at the end. After a skipped line it may be a unit without text, so that
+  /// the caller can stop in between. Error(kData) names the file (and line) with something that is
+  /// not text: binary data, a JSON array, a line or piece that is too long.
   TextUnit next();
   std::int64_t bytes_taken() const;  ///< from the disk
   std::int64_t text_bytes() const { return text_bytes_; }
@@ -69,10 +69,10 @@ class TextUnits {
   const bool skip_bad_lines_;
   std::size_t next_file_ = 0;
   std::unique_ptr<ByteSource> source_;  ///< of files_[next_file_ - 1]; null between files
-  std::string pending_;                 ///< read and not yet given out
-  bool at_end_ = false;                 ///< source_ has no more than pending_
-  bool in_document_ = false;            ///< a part of it was given out
-  bool in_dropped_line_ = false;        ///< whose end was not read yet
+  std::string pending_;                 ///< read and not yet returned
+  bool at_end_ = false;                 ///< source_ has been read to its end
+  bool in_document_ = false;            ///< a part of the current document was returned
+  bool in_dropped_line_ = false;        ///< the end of a dropped line was not read yet
   std::int64_t line_ = 1;
   std::int64_t bytes_before_ = 0;  ///< of finished files
   std::int64_t text_bytes_ = 0;

@@ -54,7 +54,8 @@ TokenType check_llm_c(const File& file, std::span<const std::int32_t, 3> header,
   return type;
 }
 
-/// Text would be read as tokens without complaint: two characters each.
+/// Throws if the file looks like text, which would otherwise be read as tokens of two characters
+/// each.
 void refuse_text(const File& file, std::int64_t bytes) {
   constexpr std::int64_t kLooked = 64 << 10;
   std::string start(static_cast<std::size_t>(std::min(bytes, kLooked)), '\0');

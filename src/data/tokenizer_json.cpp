@@ -88,7 +88,7 @@ struct Around {
 void parse_post_processor(const json& processor, Around& around) {
   if (processor.is_null()) return;
   const auto type = processor.at("type").get<std::string>();
-  if (type == "ByteLevel") return;  // it moves offsets only
+  if (type == "ByteLevel") return;  // it changes offsets only
   if (type == "Sequence") {
     for (const json& step : processor.at("processors")) parse_post_processor(step, around);
     return;
@@ -181,8 +181,8 @@ TokenizerParts read_parts(const json& file) {
   return parts;
 }
 
-/// What read_parts() takes the ids from, without what may differ between two files of one
-/// tokenizer.
+/// The fields from which read_parts() takes the ids, without those that may differ between two
+/// files of one tokenizer.
 json identity(const json& file) {
   const auto part = [&](const char* name) { return file.value(name, json()); };
   const json& model = file.at("model");

@@ -115,7 +115,8 @@ CudaResult allocate(int device, std::size_t bytes, void** out) {
   return guarded([&] {
     UniqueHandle<void*, cudaFree> memory(allocate_device(device, bytes));
     HGT_CUDA_CHECK(cudaMemset(memory.get(), 0, bytes));
-    HGT_CUDA_CHECK(cudaDeviceSynchronize());  // no stream waits for the one that cudaMemset uses
+    HGT_CUDA_CHECK(cudaDeviceSynchronize());  // because streams do not wait for the default stream,
+                                              // which cudaMemset uses
     *out = memory.release();
   });
 }
@@ -209,8 +210,8 @@ struct CudaGraphState {
 
 namespace {
 
-// Other threads may continue with what must not be captured, such as NCCL's: only this thread's
-// calls are checked.
+// Only this thread's calls are checked, so other threads, such as NCCL's, may continue with calls
+// that must not be captured.
 CudaResult begin_capture(CudaStreamState* stream) {
   return guarded([&] {
     HGT_CUDA_CHECK(cudaStreamBeginCapture(stream->use(), cudaStreamCaptureModeThreadLocal));

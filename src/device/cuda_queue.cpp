@@ -86,7 +86,8 @@ CudaGraph::CudaGraph(const CudaQueue& queue, const std::function<void()>& work)
   } catch (...) {
     queue.graph_ = nullptr;
     CudaGraphState* rest = nullptr;
-    (void)module_->device().end_capture(queue.state(), &rest);  // fails if that is what has failed
+    (void)module_->device().end_capture(queue.state(),
+                                        &rest);  // fails if the capture itself has failed
     const Segment dropped(rest, module_->device().destroy_graph);
     throw;
   }

@@ -24,38 +24,39 @@
 
 namespace hgt {
 
-/// One host of a job: obeys what comes on its stream from the coordinator, attempt after attempt.
+/// The agent of one host of a job: carries out the coordinator's messages, attempt after attempt.
 /// If the stream ends, it kills what it has started. Must outlive the loop.
 class Agent {
  public:
   struct Context {
     asio::io_context& io;
     int group_fd = -1;       ///< of the job's control group, -1 = none
-    std::set<pid_t> others;  ///< children of this process that are none of the job's
-    /// For a coordinator on another machine: how long it may be silent until its Welcome says
-    /// something else. 0 = for ever.
+    std::set<pid_t> others;  ///< children of this process that do not belong to the job
+    /// For a coordinator on another machine: how long it may be silent before its Welcome sets
+    /// another lease. 0 = for ever.
     std::chrono::milliseconds lease{0};
-    /// The coordinator is gone, and so is all that this agent has started, except for what cannot
-    /// be killed.
+    /// Called when the coordinator is gone and everything that this agent has started has been
+    /// killed, except for what cannot be killed.
     std::function<void(const std::string& why)> ended;
   };
 
   Agent(Context context, OwnedFd in, OwnedFd out);
 
-  /// The first message to a launcher on another host. `devices` is what programs see here.
+  /// Sends the first message to a launcher on another host. `devices` are those that programs see
+  /// here.
   void say_hello(VisibleDevices devices);
-  /// A signal that came to this process is the whole job's.
+  /// Passes a signal that this process received on to the whole job.
   void report_signal(int signal) { link_.send(SignalReceived{signal}); }
 
-  /// The coordinator has taken this agent.
+  /// Whether the coordinator has accepted this agent.
   bool is_welcome() const { return is_welcome_; }
-  /// The coordinator's last words, if they have come: how the job ended, or why it refuses this
+  /// The coordinator's last message, if it has arrived: how the job ended, or why it refuses this
   /// node.
   const std::optional<int>& exit_code() const { return exit_code_; }
   const std::optional<std::string>& refusal() const { return refusal_; }
 
  private:
-  /// The output that is on its way to the console: what is not credited yet.
+  /// Counts the output on its way to the console, for which no credit has come back yet.
   class Window final : public OutputSink {
    public:
     explicit Window(FrameLink& link) : link_(link) {}

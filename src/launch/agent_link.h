@@ -22,14 +22,14 @@
 namespace hgt {
 
 /// The coordinator's end of the stream to the agent of one host, for the whole job. It shows what
-/// the host's workers print and lets the agent send more when the console has taken it; all else
-/// goes to the coordinator. Must outlive the loop.
+/// the host's workers print, and lets the agent send more when the console has taken it. All other
+/// messages go to the coordinator. Must outlive the loop.
 class AgentLink {
  public:
   struct Events {
     std::function<void(AgentLink&, const Frame& frame)> frame;
     std::function<void(const std::string& text)> notice;
-    /// Nothing comes any more.
+    /// The stream has ended, or the lease has expired.
     std::function<void(AgentLink&, const std::string& why)> lost;
   };
   AgentLink(asio::io_context& io, std::string host, OwnedFd in, OwnedFd out, OutputSink& console,
@@ -42,16 +42,16 @@ class AgentLink {
   std::int64_t uncertainty_ns() const {
     return std::max<std::int64_t>(0, lease_.round_trip_ns()) / 2;
   }
-  /// How far its clock is ahead of ours, from its HostFacts::wall_ns. none: not measured yet.
+  /// How far its clock is ahead of ours, given its HostFacts::wall_ns. nullopt: not measured yet.
   std::optional<ClockOffset> clock_offset(std::int64_t wall_ns) const {
     if (lease_.round_trip_ns() < 0) return std::nullopt;
     return ClockOffset{lease_.peer_ahead_ns() + wall_ns - clock_zero_ns(), uncertainty_ns()};
   }
-  /// For an agent on another machine: from now on its silence for that long counts as a loss, on
-  /// both sides.
+  /// For an agent on another machine: from now on, each side counts the other as lost after that
+  /// long without a message.
   void start_lease(std::chrono::milliseconds lease);
-  /// If it is lost: from when on nothing that it has started can be left. Each agent and each guard
-  /// kills what it has started if it hears nothing for a lease.
+  /// If the agent is lost: the time after which nothing that it has started can be left, because
+  /// each agent and each guard kills what it has started if it hears nothing for a lease.
   std::int64_t fenced_ns() const { return lease_.heard_ns() + 2 * lease_.length().count(); }
   template <class Message>
   void send(const Message& message) {

@@ -15,7 +15,7 @@ namespace hgt {
 // frame (payload.h). `attempt` is the number of the attempt that a message belongs to; messages of
 // another attempt are ignored.
 
-/// A rank of RankCommand or SignalRanks: all that the agent has.
+/// As the rank of RankCommand or SignalRanks: all ranks that the agent has.
 inline constexpr std::int32_t kAllRanks = -1;
 
 // ---- both ways ----
@@ -24,12 +24,12 @@ inline constexpr std::int32_t kAllRanks = -1;
 struct Beat {
   static constexpr MessageKind kKind = MessageKind::kBeat;
   std::int64_t at_ns = 0;       ///< by the sender's clock
-  std::int64_t answers_ns = 0;  ///< at_ns of the last beat that came to the sender, 0 = none yet
-  std::int64_t held_ns = 0;     ///< how long ago that came
+  std::int64_t answers_ns = 0;  ///< at_ns of the last beat that the sender received, 0 = none yet
+  std::int64_t held_ns = 0;     ///< how long ago it received that one
   static auto fields(auto& m) { return std::tie(m.at_ns, m.answers_ns, m.held_ns); }
 };
 
-/// The job has ended; the agent sends it back, so that the coordinator knows that it has come.
+/// The job has ended. The agent sends the message back to acknowledge it.
 struct JobEnded {
   static constexpr MessageKind kKind = MessageKind::kJobEnded;
   std::int32_t exit_code = 0;
@@ -48,22 +48,22 @@ struct Join {
   std::int32_t num_nodes = 0;
   std::int32_t workers = 0;  ///< JobHost::workers
   std::string host;          ///< its name
-  std::string machine;       ///< the same for nodes that share it; "" = nobody does
+  std::string machine;       ///< equal for nodes that share a machine; "" = none do
   static auto fields(auto& m) {
     return std::tie(m.version, m.node, m.num_nodes, m.workers, m.host, m.machine);
   }
 };
 
-/// The first message of an agent on another host; of one that has dialled, the second.
+/// The first message of an agent on another host; the second if it has dialled.
 struct AgentHello {
   static constexpr MessageKind kKind = MessageKind::kAgentHello;
   std::uint32_t version = kAgentVersion;
-  std::string address;    ///< by which ssh reached this host, "" = unknown
-  std::int32_t gpus = 0;  ///< that a program sees
+  std::string address;    ///< the address by which ssh reached this host, "" = unknown
+  std::int32_t gpus = 0;  ///< how many GPUs a program sees
   static auto fields(auto& m) { return std::tie(m.version, m.address, m.gpus); }
 };
 
-/// The answer to ReservePort, if the port could be had; otherwise it is NotSpawned.
+/// The answer to ReservePort if the port was free; otherwise the answer is NotSpawned.
 struct PortReserved {
   static constexpr MessageKind kKind = MessageKind::kPortReserved;
   std::uint32_t attempt = 0;
@@ -72,7 +72,7 @@ struct PortReserved {
   static auto fields(auto& m) { return std::tie(m.attempt, m.port, m.address); }
 };
 
-/// The answer to ListenForLink: where, or why not.
+/// The answer to ListenForLink: the address and port, or why not.
 struct LinkListening {
   static constexpr MessageKind kKind = MessageKind::kLinkListening;
   std::string address;
@@ -134,7 +134,7 @@ struct NotSpawned {
   }
 };
 NotSpawned not_spawned(std::uint32_t attempt, const Error& error);
-/// The reverse of not_spawned(). Error(kPeer) if its kind is none.
+/// The reverse of not_spawned(). Error(kPeer) if the error's kind is unknown.
 Error error_in(const NotSpawned& message);
 
 struct RankHeartbeat {
@@ -162,7 +162,7 @@ struct RankEvent {
   }
 };
 
-/// A worker's control channel is closed because what came on it is not of this job.
+/// A worker's control channel was closed because a message on it did not belong to this job.
 struct ChannelBroken {
   static constexpr MessageKind kKind = MessageKind::kChannelBroken;
   std::uint32_t attempt = 0;
@@ -195,7 +195,8 @@ struct Gone {
   std::int32_t rank = 0;
   std::vector<std::string> last_lines;
   std::string error_message;  ///< of its error file, "" = none
-  std::string port_user;  ///< who listens on MASTER_PORT though the whole host is done, "" = nobody
+  std::string port_user;      ///< a process that listens on MASTER_PORT after all ranks of the host
+                              ///< ended; "" = none
   static auto fields(auto& m) {
     return std::tie(m.attempt, m.rank, m.last_lines, m.error_message, m.port_user);
   }
@@ -243,7 +244,7 @@ struct SignalReceived {
 
 // ---- coordinator to agent ----
 
-/// The answer to a Join with which the job cannot run; then the stream ends.
+/// The answer to a Join that does not fit the job. Then the stream ends.
 struct Refused {
   static constexpr MessageKind kKind = MessageKind::kRefused;
   std::string why;
@@ -253,7 +254,8 @@ struct Refused {
 /// The first message to an agent on another host.
 struct Welcome {
   static constexpr MessageKind kKind = MessageKind::kWelcome;
-  std::int64_t lease_ms = 0;  ///< a side that hears nothing for so long gives the other up
+  std::int64_t lease_ms =
+      0;  ///< either side counts the other as lost after this time without a message
   static auto fields(auto& m) { return std::tie(m.lease_ms); }
 };
 
@@ -270,14 +272,14 @@ struct Inspect {
   }
 };
 
-/// Files that this host must have before Spawn (FileReceiver). Once.
+/// Files that this host must have before Spawn (FileReceiver). Sent once.
 struct PushFiles {
   static constexpr MessageKind kKind = MessageKind::kPushFiles;
-  std::string folder;  ///< in which relative paths begin; "" = the agent's own
+  std::string folder;  ///< the folder for relative paths; "" = the agent's working folder
   std::vector<std::string> files;
   std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> times_ns;  ///< of their last changes, since 1970
-  std::int32_t for_all = 0;  ///< the first files; the others are for a host that has `mark`
+  std::vector<std::int64_t> times_ns;  ///< of their last changes, in ns since 1970
+  std::int32_t for_all = 0;  ///< how many, from the first; the rest is for hosts that see `mark`
   std::string mark;
   static auto fields(auto& m) {
     return std::tie(m.folder, m.files, m.sizes, m.times_ns, m.for_all, m.mark);
@@ -299,7 +301,7 @@ struct FileHash {
   static auto fields(auto& m) { return std::tie(m.file, m.hash); }
 };
 
-/// Another agent is going to measure the link to this one, with the token.
+/// Tells the agent that another one will measure the link to it, and will show the token.
 struct ListenForLink {
   static constexpr MessageKind kKind = MessageKind::kListenForLink;
   std::string address;  ///< JobHost::address and interface
@@ -322,27 +324,27 @@ struct ReservePort {
   static constexpr MessageKind kKind = MessageKind::kReservePort;
   std::uint32_t attempt = 0;
   std::int32_t wanted = 0;     ///< 0 = any free one
-  std::string interface = {};  ///< whose address to tell, "" = none
+  std::string interface = {};  ///< the interface whose address to report, "" = none
   static auto fields(auto& m) { return std::tie(m.attempt, m.wanted, m.interface); }
 };
 
-/// Ends what the agent has of the attempt before, and starts its ranks of this one.
+/// Ends what the agent still has of the previous attempt, and starts its ranks of this one.
 struct Spawn {
   static constexpr MessageKind kKind = MessageKind::kSpawn;
   std::uint32_t attempt = 0;
   std::vector<std::string> argv;
   std::map<std::string, std::string> env;        ///< JobSpec::env
-  std::string folder;                            ///< to work in; "" = where the agent is
+  std::string folder;                            ///< working folder of the ranks; "" = the agent's
   std::map<std::string, std::string> inherited;  ///< for the agent's own environment
   std::string run_id;
   std::string run_dir;
-  std::string shared_file;  ///< host 0 must have it, "" = none
+  std::string shared_file;  ///< a file that host 0 must see, "" = none
   std::string log_dir;
   std::int32_t world_size = 1;
   std::int32_t first_rank = 0;
   std::int32_t num_ranks = 1;
   std::int32_t first_local_rank = 0;
-  std::int32_t local_size = 1;  ///< of all agents of the machine
+  std::int32_t local_size = 1;  ///< ranks of all agents on the machine
   std::int32_t host = 0;
   std::int32_t num_hosts = 1;
   std::int32_t max_restarts = 0;
@@ -375,7 +377,7 @@ struct SignalRanks {
   std::uint32_t attempt = 0;
   std::int32_t rank = kAllRanks;
   std::int32_t signal = 0;
-  bool excuses = true;  ///< what happens to the rank from now on is the launcher's doing
+  bool excuses = true;  ///< the rank is not blamed for ending after this
   static auto fields(auto& m) { return std::tie(m.attempt, m.rank, m.signal, m.excuses); }
 };
 

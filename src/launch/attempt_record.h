@@ -22,9 +22,9 @@ struct RankView {
   std::size_t host = 0;  ///< its index
   std::int64_t pid = 0;
   Pulse pulse;
-  bool is_heard = true;  ///< its control channel is not broken
+  bool is_heard = true;  ///< its control channel works
   std::optional<Ended> end;
-  bool is_gone = false;  ///< nothing is left of it, or its host is lost
+  bool is_gone = false;  ///< none of its processes is left, or its host is lost
   std::vector<std::string> last_lines;
   std::string error_message;  ///< of its error file
 };
@@ -36,20 +36,20 @@ struct AttemptRecord {
   std::vector<HostRanks> hosts;
   std::vector<RankView> ranks;
   std::map<int, Failure> failures = {};  ///< by Failure::key()
-  int stop_signal = 0;                   ///< the user's, 0 = none
+  int stop_signal = 0;  ///< the signal with which the user stopped the job, 0 = none
   int master_port = 0;
-  std::string port_user = {};  ///< who has taken MASTER_PORT
+  std::string port_user = {};  ///< the process that has taken MASTER_PORT
 
   AgentLink& link_of(const RankView& rank) const { return *hosts[rank.host].link; }
 };
 
-/// Whether the rank is a worker of hgtrain, or has greeted like one.
+/// Whether the rank obeys commands: it is a worker of hgtrain, or has sent a hello like one.
 bool obeys_commands(const AttemptRecord& attempt, const RankView& rank);
 
-/// How the attempt went, once nothing is left of it.
+/// How the attempt went, once none of its processes is left.
 Verdict verdict_on(const AttemptRecord& attempt);
 
-/// What `hgtrain status --json` says of the hosts and ranks of an attempt: see docs/launch.md.
+/// The hosts and ranks of an attempt for `hgtrain status --json`: see docs/launch.md.
 nlohmann::json status_of(const AttemptRecord& attempt, std::int64_t now_ns);
 
 }  // namespace hgt

@@ -8,9 +8,9 @@
 
 namespace hgt {
 
-/// Calls `visit(pid)` for each child of this process's first thread, which orphans become children
-/// of. Async-signal-safe: also for a child between fork and exec. If a child ends during the call,
-/// it may hide another one: repeat after reaping it.
+/// Calls `visit(pid)` for each child of this process's first thread, to which orphans are
+/// reparented. Async-signal-safe: also for a child between fork and exec. If a child ends during
+/// the call, it may hide another one: repeat after reaping it.
 template <class Visit>
 void for_each_child(Visit visit) {
   char path[48] = "/proc/self/task/";

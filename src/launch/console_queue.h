@@ -14,9 +14,9 @@
 namespace hgt {
 
 /// This process's stdout and stderr, written without ever blocking the loop: a console that does
-/// not take its text (a stopped terminal, a slow pipe) must not keep signals and heartbeats from
-/// being seen. Who writes looks at is_full() and waits; the queue grows no further then. What a
-/// full disk does not take is dropped and counted.
+/// not take its text (a stopped terminal, a slow pipe) must not delay signals and heartbeats. A
+/// writer checks is_full() and waits while it is true, so the queue stays small. What a full disk
+/// does not take is dropped and counted.
 class ConsoleQueue {
  public:
   using Stream = OutputSink::Stream;

@@ -201,7 +201,7 @@ void Coordinator::on_heartbeat(RankView& rank, const Heartbeat& beat) {
   if (!rank.is_heard) return;
   rank.pulse.greeted = true;
   rank.pulse.hear(beat, now_ns());
-  tell(rank, "heartbeat", {{"phase", beat.phase}});
+  pass_on(rank, "heartbeat", {{"phase", beat.phase}});
 }
 
 void Coordinator::on_event(RankView& rank, const RankEvent& message) {
@@ -220,11 +220,11 @@ void Coordinator::on_event(RankView& rank, const RankEvent& message) {
       return break_channel(rank, e.message());
     }
   }
-  tell(rank, message.name, body);
+  pass_on(rank, message.name, body);
 }
 
 /// Passes an event on to the reader of events. One that it cannot make sense of breaks the channel.
-void Coordinator::tell(RankView& rank, const std::string& kind, const nlohmann::json& body) {
+void Coordinator::pass_on(RankView& rank, const std::string& kind, const nlohmann::json& body) {
   if (!spec_.on_event) return;
   try {
     spec_.on_event(rank.pulse.rank, kind, body);

@@ -22,34 +22,35 @@
 
 namespace hgt {
 
-/// One attempt of a job on all its hosts: has the agents start the ranks and stop them, finds out
-/// which rank failed or hangs, and knows how it went. Starts and signals no process itself. Must
-/// outlive the loop, unless it is closed first.
+/// One attempt of a job on all its hosts: orders the agents to start and stop the ranks, finds out
+/// which rank failed or hangs, and decides the verdict. Does not start or signal processes itself.
+/// Must outlive the loop, unless it is closed first.
 class Coordinator {
  public:
   struct Context {
     asio::io_context& io;
     const JobSpec& spec;
-    Spawn order;  ///< what is the same for all hosts and attempts
+    Spawn order;  ///< the fields that are equal for all hosts and attempts
     std::function<void(const std::string& text)> notice;
     std::function<void(const Error& why)> cannot_start;
-    std::function<void()> finished;  ///< nothing is left, or what is left cannot be killed
+    std::function<void()> finished;  ///< no process is left, or none that can be killed
   };
 
   Coordinator(Context context, std::vector<HostRanks> hosts, int number);
 
   void start();
 
-  /// What an agent sent. Error(kPeer) if it is no message of an agent.
+  /// Handles a message of an agent. Error(kPeer) if agents do not send such messages.
   void on_frame(const AgentLink& link, const Frame& frame);
-  /// The agent is gone, and its guards kill what it started.
+  /// Call it when an agent is lost; its guards kill what it has started.
   void on_lost(const AgentLink& link, const std::string& why);
 
-  /// The user's signal: our workers finish their step and checkpoint, others get it passed on.
+  /// Handles the user's request to stop: hgtrain's workers finish their step and save; other
+  /// programs get the signal.
   void stop(int signal);
-  /// Our workers finish their step and checkpoint, so that another attempt can resume from there.
+  /// hgtrain's workers finish their step and save, so that another attempt can resume from there.
   void stop_for_another();
-  /// Passes on a signal that need not end anything; our workers get `command` instead.
+  /// Passes on a signal that does not ask the job to stop; hgtrain's workers get `command` instead.
   void relay(int signal, MessageKind command);
   void kill();
 
@@ -59,7 +60,7 @@ class Coordinator {
   Verdict verdict() const;
   /// For `hgtrain status --json`: hosts, ranks, and "state": running, stopping or ending.
   nlohmann::json status() const;
-  /// It failed, and another attempt may do better.
+  /// Whether the attempt failed in a way that another attempt may avoid.
   bool is_worth_a_restart() const;
 
  private:
@@ -77,7 +78,7 @@ class Coordinator {
   void on_ended(RankView& rank, const Ended& end);
   void on_gone(RankView& rank, const Gone& message);
   void break_channel(RankView& rank, const std::string& why);
-  void tell(RankView& rank, const std::string& kind, const nlohmann::json& body);
+  void pass_on(RankView& rank, const std::string& kind, const nlohmann::json& body);
   void fail(const Failure& failure);
   Failure placed(Failure failure) const;
   bool are_gone() const;

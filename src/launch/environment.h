@@ -8,12 +8,13 @@
 
 namespace hgt {
 
-/// worker_environment() and what is only known at the start, applied to the environment of this
-/// process: "NAME=value" for execve.
+/// The environment of this process with worker_environment() and the values known only at the start
+/// applied, as "NAME=value" for execve.
 std::vector<std::string> full_environment(const EnvironmentChange& change,
                                           const std::map<std::string, std::string>& at_start);
 
-/// Where a rank leaves an error for torchelastic's convention; "" without a log folder.
+/// The file into which a rank writes its error by torchelastic's convention; "" without a log
+/// folder.
 std::string error_file(const JobSpec& spec, int rank);
 /// Where a rank's output is logged; "" without a log folder.
 std::string log_file(const JobSpec& spec, int rank);

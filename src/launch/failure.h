@@ -13,14 +13,14 @@
 
 namespace hgt {
 
-/// What is known of the failure of a rank (from its own last words, from how its process ended, or
-/// both) or of a whole host.
+/// The failure of a rank, known from its own report, from how its process ended, or from both; or
+/// the failure of a whole host.
 struct Failure {
-  int rank = 0;           ///< -1: a host's
-  int host = 0;           ///< its index, or that of the rank's host
-  std::string host_name;  ///< if it is a host's
+  int rank = 0;           ///< -1: a host failed
+  int host = 0;           ///< index of that host, or of the rank's host
+  std::string host_name;  ///< if a host failed
   std::int64_t at_ns = 0;
-  std::int64_t uncertainty_ns = 0;  ///< of at_ns, because the host's clock is not known better
+  std::int64_t uncertainty_ns = 0;  ///< of at_ns, because the host's clock is not known exactly
   int exit_code = 1;
   bool by_peer = false;    ///< it only noticed that another rank was gone
   bool permanent = false;  ///< a restart would end the same way
@@ -35,22 +35,22 @@ struct Failure {
   std::string culprit() const;
 };
 
-/// What a `failed` event says; its reason is left open.
+/// The failure in a `failed` event, still without a reason.
 Failure failure_from_event(int rank, const nlohmann::json& body);
 
 Failure failure_from_hang(const Hang& hang);
 
-/// The failure of a rank that did not end cleanly, and that the launcher did not end.
+/// The failure of a rank that did not end cleanly without the launcher's doing.
 Failure failure_from_end(const Ended& end, bool own_workers);
 
 /// By the shell's convention: 128 + N if signal N ended the program.
 int exit_code_of(const Ended& end);
-/// Whether the rank has done what it was to do; hgtrain's own workers may also stop early.
+/// Whether the rank ended as it should; hgtrain's own workers may also stop early.
 bool is_clean(const Ended& end, bool own_workers);
 /// "exited with code 3", "was killed by SIGSEGV (Segmentation fault)".
 std::string reason_of(const Ended& end);
-/// For a program that was killed by a SIGKILL that the launcher did not send, or whose exit code
-/// says so of what it ran (137, as of a shell); otherwise "".
+/// A hint if the program was killed by a SIGKILL that the launcher did not send, or if its exit
+/// code says that of a program it ran (137, as from a shell); otherwise "".
 std::string hint_of(const Ended& end);
 
 /// The message in a file in torchelastic's form ({"message": "..."} or {"message": {"message":
@@ -60,8 +60,8 @@ std::string message_in_error_file(const std::string& path);
 /// The failure that the verdict is about: the first one. A rank that only lost a peer is chosen
 /// only if there is no other failure.
 const Failure* first_failure(const std::map<int, Failure>& failures);
-/// A failure on another host that may have come before `first`, as far as the hosts' clocks are
-/// known; nullptr if there is none.
+/// A failure on another host that may have come before `first`, given how exactly the hosts' clocks
+/// are known; nullptr if there is none.
 const Failure* rival_of(const Failure& first, const std::map<int, Failure>& failures);
 
 }  // namespace hgt

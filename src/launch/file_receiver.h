@@ -14,11 +14,12 @@
 
 namespace hgt {
 
-/// The agent's side of files that its host must have (PushFiles). One after another: a file of the
-/// same size and time is taken for the same, as rsync does, and one of the same size is compared by
-/// its hash. One that is missing is pulled in blocks into a file next to it, PATH.part-ID, and gets
-/// its name once its hash is that of the launcher's. If this ends before, the next one continues
-/// that file. A file with other content is never touched: it is an error.
+/// The agent's side of files that its host must have (PushFiles), one after another. A file of the
+/// same size and time counts as the same, as in rsync; one of the same size and another time is
+/// compared by its hash. A missing file is pulled in blocks into a file next to it, PATH.part-ID,
+/// which gets the final name once its hash equals the launcher's. If the transfer is interrupted,
+/// the next one continues that file. An existing file with other content is an error and is never
+/// changed.
 ///
 /// Sends FilesReady once. Must outlive the loop.
 class FileReceiver {
@@ -27,7 +28,7 @@ class FileReceiver {
   FileReceiver(asio::io_context& io, FrameLink& link, PushFiles order);
 
   void start();
-  /// Error(kPeer) if it is not the answer that is waited for.
+  /// Takes an answer of the launcher. Error(kPeer) if no such answer is awaited.
   void take(const FileBlock& block);
   void take(const FileHash& hash);
 
@@ -50,7 +51,7 @@ class FileReceiver {
   FrameLink& link_;
   const PushFiles order_;
   std::size_t file_ = 0;
-  std::string path_;          // of this file, here
+  std::string path_;          // of the current file on this host
   std::optional<File> part_;  // if it is being received
   std::int64_t received_ = 0, pulled_ = 0;
   bool is_comparing_ = false;

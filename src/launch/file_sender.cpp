@@ -60,13 +60,13 @@ void FileSender::send_hash(std::int32_t number, const std::function<void(const F
   if (from.hash) return send({number, *from.hash});
   from.waiting.push_back(send);
   if (from.waiting.size() > 1) return;
-  const auto tell = [this, number](std::optional<std::uint64_t> hash) {
+  const auto reply = [this, number](std::optional<std::uint64_t> hash) {
     Source& read = source(number);
     read.hash = hash;
     for (const auto& waiting : std::exchange(read.waiting, {})) waiting({number, hash.value_or(0)});
   };
   // Without a hash nothing compares equal to what was sent.
-  hash_file(io_, from.path, tell, [tell](const Error&) { tell(std::nullopt); });
+  hash_file(io_, from.path, reply, [reply](const Error&) { reply(std::nullopt); });
 }
 
 }  // namespace hgt

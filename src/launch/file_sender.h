@@ -20,21 +20,22 @@ namespace hgt {
 /// for. Must outlive the loop.
 class FileSender {
  public:
-  /// On the other hosts, relative paths begin at `folder`, or where the agent works if that is "".
-  /// `mark` is the file by which a host knows that it sees the run folder. Error(kData) if one of
-  /// the files cannot be read.
+  /// On the other hosts, relative paths are below `folder` or, if that is "", below the agent's
+  /// working folder. `mark` is the file by which a host knows that it sees the run folder.
+  /// Error(kData) if one of the files cannot be read.
   FileSender(asio::io_context& io, const PushedFiles& files, const std::string& folder,
              const std::string& mark);
 
-  /// What each agent is told.
+  /// The message that each agent gets.
   const PushFiles& order() const { return order_; }
 
   struct Answers {
     std::function<void(const FileBlock&)> block;
-    std::function<void(const FileHash&)> hash;  ///< perhaps later: a file is read for it, once
+    std::function<void(const FileHash&)>
+        hash;  ///< may come later, because the file is read once for it
   };
-  /// `frame` is a PullBlock or a PullHash. Error(kPeer) if it asks for what is in no file;
-  /// Error(kData) if the file has become shorter or cannot be read any more.
+  /// `frame` is a PullBlock or a PullHash. Error(kPeer) if it asks for a file or bytes that do not
+  /// exist; Error(kData) if the file has become shorter or cannot be read any more.
   void answer(const Frame& frame, const Answers& answers);
 
  private:

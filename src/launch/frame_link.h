@@ -17,10 +17,10 @@
 
 namespace hgt {
 
-/// One end of the stream between the coordinator and an agent. Never blocks. What is sent waits in
-/// three queues: control first, then the store, then output and files, so that a heartbeat waits
-/// for no more than one frame and what the kernel already holds, whatever the workers print. Within
-/// a queue the order is kept. A payload that is too long for one frame goes in parts.
+/// One end of the stream between the coordinator and an agent. Never blocks. Messages wait in three
+/// queues, control first, then the store, then output and files. So a heartbeat waits for at most
+/// one frame and what the kernel already holds, no matter how much the workers print. Within a
+/// queue the order is kept. A payload that is too long for one frame goes in parts.
 ///
 /// To be used on the loop's thread only. Must outlive what it has queued on the loop.
 class FrameLink {
@@ -32,7 +32,7 @@ class FrameLink {
   struct Events {
     /// A whole message. If this throws an Error, the link is closed with its text.
     std::function<void(const Frame& frame)> frame;
-    /// The peer has ended the stream, or sent what no peer sends. Once; not after close().
+    /// The peer has ended the stream, or broken the protocol. Called once, and not after close().
     std::function<void(const std::string& why)> ended;
   };
 

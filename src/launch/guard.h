@@ -10,10 +10,10 @@
 
 namespace hgt {
 
-/// The descriptor a worker finds its control channel at.
+/// The descriptor of a worker's control channel.
 inline constexpr int kControlFd = 3;
 
-/// From SIGKILL to the workers to killing the guards themselves.
+/// The time from SIGKILL to the workers until the guards themselves are killed.
 inline constexpr std::chrono::seconds kGuardLimit{5};
 
 /// What a guard reports about its worker, once.
@@ -36,8 +36,9 @@ struct GuardedWorker {
 
 /// Starts `path` with `argv` and `env` ("NAME=value") in a session of its own, under a guard.
 ///
-/// With a lease, the guard also ends all if nothing comes over `lifeline` for so long: this process
-/// has been stopped, and who gave it its orders has given it up. Signal 0 renews the lease.
+/// With a lease, the guard also kills everything if nothing comes over `lifeline` for that long,
+/// because this process has then been stopped, and its coordinator has given it up. Signal 0 renews
+/// the lease.
 ///
 /// Guard and worker join the control group of `group_fd` (JobGroup), if there is one.
 ///

@@ -10,15 +10,16 @@
 
 namespace hgt {
 
-/// What is known of a rank that sends heartbeats.
+/// What the heartbeats of a rank say.
 struct Pulse {
   int rank = 0;
   Heartbeat last;
   std::int64_t heard_ns = 0;    ///< when the last heartbeat came
   std::int64_t changed_ns = 0;  ///< when a heartbeat last differed from the one before
-  bool greeted = true;          ///< it has said hello; until then it may be slow to load
+  bool greeted = true;          ///< it has sent its hello; until then it may be slow to load
 
-  /// The longest time that it stood still in steps or in evaluations before it continued.
+  /// The longest pause without progress in steps, or in evaluations, after which the rank
+  /// continued.
   struct Habit {
     int rounds = 0;  ///< steps, or evaluations, that have ended
     std::int64_t longest_ns = 0;
@@ -27,9 +28,9 @@ struct Pulse {
   Habit evaluations = {};
 
   void hear(const Heartbeat& beat, std::int64_t now_ns);
-  /// How long it may make no progress in its phase: ten times as long as ever before, but at least
-  /// 5 s and a tenth of `limit`. In its first steps and its first evaluation, and while it reads,
-  /// saves, or does what it does only once: `limit`.
+  /// How long the rank may make no progress in its phase: ten times its longest pause so far, but
+  /// at least 5 s and a tenth of `limit`. In its first steps and its first evaluation, and while it
+  /// reads, saves, or does something only once, it is `limit`.
   std::chrono::nanoseconds budget(std::chrono::nanoseconds limit) const;
 };
 
@@ -39,14 +40,14 @@ bool is_behind(const Heartbeat& one, const Heartbeat& other);
 
 struct Hang {
   int rank = 0;
-  std::string message;  ///< for how long, where it is, and where another rank waits for it
+  std::string message;  ///< for how long it hangs, where it is, and where another rank waits for it
   std::string hint;
 };
 
-/// The rank that has hung, if any: one from which nothing came for `silent` (`still` before its
-/// hello). Otherwise, if all have stood still for longer than their budgets, which are at most
-/// `still` (a rank that hangs makes the others wait), it is the rank that the others wait for: the
-/// one behind, and of several the first that stopped.
+/// The rank that hangs, if any. That is a rank from which nothing came for `silent` (for `still`
+/// before its hello). Otherwise, if all ranks have made no progress for longer than their budgets,
+/// which are at most `still`, it is the rank that the others wait for: the one behind the others
+/// and, among several, the one that stopped first.
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
                               std::chrono::milliseconds silent, std::chrono::milliseconds still);
 

@@ -35,16 +35,16 @@ void HangWatch::wait() {
   timer_.expires_after(kPeriod);
   timer_.async_wait([this](const std::error_code& error) {
     if (error || !is_on_) return;
-    look();
+    check();
     if (is_on_) wait();
   });
 }
 
-void HangWatch::look() {
+void HangWatch::check() {
   const std::int64_t now = now_ns();
   // A gap means that this process stood still (Ctrl-Z, a machine asleep), not the workers.
-  const bool stood_still = looked_ns_ > 0 && now - looked_ns_ > kStoodStillNs;
-  looked_ns_ = now;
+  const bool stood_still = checked_ns_ > 0 && now - checked_ns_ > kStoodStillNs;
+  checked_ns_ = now;
   if (stood_still)
     for (RankView& rank : attempt_.ranks) rank.pulse.heard_ns = rank.pulse.changed_ns = now;
   const milliseconds limit = attempt_.spec.hang_limit;

@@ -13,7 +13,7 @@
 
 namespace hgt {
 
-/// Looks every second for a rank of an attempt that has hung. Must outlive the loop, unless it is
+/// Checks every second whether a rank of an attempt hangs. Must outlive the loop, unless it is
 /// stopped.
 class HangWatch {
  public:
@@ -23,13 +23,13 @@ class HangWatch {
   void start();
   void stop();
 
-  /// `waiting` reports that it has lost a peer. A rank that waits for another may time out before
-  /// this watch does: if another has stood still behind it for long, that one is at fault.
+  /// The rank at fault if `waiting` reports a lost peer: a rank behind it that has made no progress
+  /// for long. A waiting rank may time out before this watch finds the hang.
   std::optional<Hang> straggler_behind(const RankView& waiting) const;
 
  private:
   void wait();
-  void look();
+  void check();
   std::optional<Hang> hang_after(std::chrono::milliseconds silent,
                                  std::chrono::milliseconds still) const;
 
@@ -37,7 +37,7 @@ class HangWatch {
   const std::function<void(const Hang&)> found_;
   asio::steady_timer timer_;
   bool is_on_ = false;
-  std::int64_t looked_ns_ = 0;
+  std::int64_t checked_ns_ = 0;
 };
 
 }  // namespace hgt

@@ -62,10 +62,10 @@ class Job {
                        [this](const std::string& text) { notice(text); }}),
         children_before_(children()) {
     if (spec_.run_id.empty()) spec_.run_id = random_suffix();
-    spec_.on_event = [this, tell_owner = spec.on_event](int rank, std::string_view kind,
-                                                        const nlohmann::json& body) {
+    spec_.on_event = [this, on_event = spec.on_event](int rank, std::string_view kind,
+                                                      const nlohmann::json& body) {
       if (restarts_left_.hear(kind, body)) asio::post(io_, [this] { let_hosts_join(); });
-      if (tell_owner) tell_owner(rank, kind, body);
+      if (on_event) on_event(rank, kind, body);
     };
   }
 
@@ -166,14 +166,14 @@ class Job {
     spec_.num_workers = roster_.num_ranks();
     try {
       if (spec_.min_hosts == 0) spec_.shown_ranks.require_in(spec_.num_workers);
-      tell_hosts();
+      report_hosts();
       start_attempt();
     } catch (const Error& e) {
       give_up(e);
     }
   }
 
-  void tell_hosts() {
+  void report_hosts() {
     if (spec_.hosts.empty() || !spec_.on_hosts) return;
     std::vector<JobHost> hosts;
     for (const HostRanks& host : roster_.hosts()) hosts.push_back(host.spec);
@@ -226,14 +226,14 @@ class Job {
       return restart();
     } else if (!stopping_ && coordinator_->is_worth_a_restart()) {
       if (const auto count = restarts_left_.take(verdict_)) {
-        tell_restart(*count);
+        report_restart(*count);
         return restart();
       }
     }
     leave();
   }
 
-  void tell_restart(const std::string& count) {
+  void report_restart(const std::string& count) {
     notice(fmt::format(
         "{} {}; restarting {}{}", verdict_.culprit(),
         verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message,

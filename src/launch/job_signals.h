@@ -10,17 +10,17 @@
 
 namespace hgt {
 
-/// The signals that a user or a scheduler sends to a job: those that come to this process while
-/// this lives, and those that agents report. Must outlive the loop. Puts this process's signal
-/// handlers back when it goes; meanwhile SIGPIPE is ignored.
+/// The signals that a user or a scheduler sends to a job: those that this process receives while
+/// this object lives, and those that agents report. Must outlive the loop. The destructor restores
+/// this process's signal handlers; until then SIGPIPE is ignored.
 class JobSignals {
  public:
-  /// `on_signal` is called for each that is news: a scheduler sends a signal to every node at
-  /// nearly the same time, and that is one signal.
+  /// `on_signal` is called for each new signal. A scheduler sends a signal to every node at nearly
+  /// the same time, which counts as one signal.
   JobSignals(asio::io_context& io, std::function<void(int signal)> on_signal);
 
   void start();
-  /// A signal came to the agent of another host.
+  /// Call it when the agent of another host has received a signal.
   void on_reported(int signal);
 
  private:

@@ -68,7 +68,7 @@ class JobSocket::Server {
       if (fd == listener_.get())
         accept_next();
       else if (const auto client = clients_.find(fd); client != clients_.end())
-        if (!go_on(client->second, answers)) clients_.erase(client);
+        if (!serve_client(client->second, answers)) clients_.erase(client);
     }
   }
 
@@ -128,7 +128,7 @@ class JobSocket::Server {
   }
 
   /// False if the client is of no further use.
-  bool go_on(Client& client, const Answers& answers) {
+  bool serve_client(Client& client, const Answers& answers) {
     try {
       if (client.has_unsent()) {
         if (!send(client)) return false;

@@ -14,7 +14,7 @@ namespace hgt {
 class JobStore {
  public:
   using Reply = std::function<void(const std::string& value)>;
-  /// Whom a copy tells what its workers do.
+  /// For a copy: how it passes its workers' calls on to the coordinator.
   struct Upstream {
     std::function<void(const std::string& key, const std::string& value)> set;
     std::function<void(const std::string& key)> get;  ///< once for each key that is not there

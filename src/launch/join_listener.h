@@ -15,25 +15,25 @@
 
 namespace hgt {
 
-/// A node that has shown that it knows the job's secret.
+/// A node that has proved that it knows the job's secret.
 struct Newcomer {
   Join join;
   bool is_readable = true;  ///< false: `join` is of another version of hgtrain
-  std::string address;      ///< from which it dialled
-  std::string our_address;  ///< which it dialled
+  std::string address;      ///< the address from which it dialled
+  std::string our_address;  ///< the address that it dialled
   std::shared_ptr<TlsCarrier> carrier;
 };
 
-/// Where the other nodes of a job dial node 0: a port of all addresses of this machine. Whoever
-/// does not show within kLimit that it knows the secret, and who it is, is dropped without an
-/// answer. Only kMaxPending are heard at a time, and kMaxPerAddress of one address; more are
-/// dropped at once. Must outlive the loop.
+/// Listens for the other nodes of a job, which dial node 0, on a port of all addresses of this
+/// machine. A connection that does not prove within kLimit that it knows the secret, and send its
+/// Join, is dropped without an answer. At most kMaxPending connections may be unproven at a time,
+/// and kMaxPerAddress from one address; more are dropped at once. Must outlive the loop.
 class JoinListener {
  public:
   static constexpr std::size_t kMaxPending = 64, kMaxPerAddress = 8;
   static constexpr std::chrono::seconds kLimit{5};
 
-  /// Listens from now on. Error(kDevice) if `port` cannot be had.
+  /// Listens from now on. Error(kDevice) if `port` is not free.
   JoinListener(asio::io_context& io, int port, const std::string& secret,
                std::function<void(Newcomer)> joined);
   int port() const { return acceptor_.local_endpoint().port(); }

@@ -36,7 +36,7 @@ JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
       listener_(io, rendezvous.port, rendezvous.secret, [this](const Newcomer& n) { on_join(n); }) {
 }
 
-void JoiningNodes::await() {
+void JoiningNodes::start_waiting() {
   timer_.expires_after(join_timeout_);
   timer_.async_wait([this](const std::error_code& error) {
     if (error) return;

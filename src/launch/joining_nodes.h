@@ -16,17 +16,18 @@
 
 namespace hgt {
 
-/// Why a node that dials cannot be one of `hosts`, of which the first is node 0; "" if it can.
+/// Why a node that dials cannot be one of `hosts`, whose first is node 0; "" if it can.
 std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts);
 
-/// The nodes that dial node 0: lets those of `hosts` in that the job waits for, and tells them in
+/// The nodes that dial node 0: accepts those of `hosts` for which the job waits, and tells them in
 /// the end how the job has ended. Must outlive the loop.
 class JoiningNodes {
  public:
   struct Events {
-    /// What is known of the node is in its host already.
+    /// A node has joined; `host` already has its data.
     std::function<void(RosterHost& host, OwnedFd in, OwnedFd out)> joined;
-    std::function<void(RosterHost& host, const std::string& why)> missing;  ///< it is too late
+    std::function<void(RosterHost& host, const std::string& why)>
+        missing;  ///< it has not joined in time
     std::function<void(const std::string& text)> notice;
   };
 
@@ -35,14 +36,15 @@ class JoiningNodes {
                Events events);
 
   /// From now on, the hosts that have not answered have join_timeout to do so.
-  void await();
+  void start_waiting();
   void stop_waiting() { timer_.cancel(); }
 
-  /// Tells those that have dialled how the job has ended, and then calls `done`: when they know, or
-  /// after `limit`. They end with this process, which may report before that.
+  /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
+  /// acknowledged it, or after `limit`. The nodes end when this process ends, which may print its
+  /// report before.
   void dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done);
   bool is_dismissing() const { return dismissed_ != nullptr; }
-  /// To be called when a host has heard of the end, or is away.
+  /// Call it when a host has acknowledged the end, or is lost.
   void check_dismissed();
 
  private:

@@ -13,33 +13,33 @@
 
 namespace hgt {
 
-/// Either end of a stream between two machines: a peer from which nothing has come for the lease is
-/// lost, however open the stream looks. Each end sends a Beat a second, so that the other hears it.
-/// The log names a peer that is silent for 2 s.
+/// One end of a stream between two machines. A peer from which nothing has come for the lease
+/// counts as lost, even if the stream looks open. Each end sends a Beat every second, so that the
+/// other hears it. The log names a peer that is silent for 2 s.
 class Lease {
  public:
   static constexpr std::chrono::milliseconds kDefault{15'000};
 
   enum class Standstill {
-    kExcused,  ///< if this process itself has stood still, that was not the peer's silence
-    kCounts,   ///< the peer has given this process up meanwhile, so it must end
+    kExcused,  ///< time in which this process itself stood still does not count
+    kCounts,   ///< it counts, because the peer has given this process up meanwhile
   };
 
-  /// Runs from start() on. `expired` is called once.
+  /// The lease runs from start() on. `expired` is called once.
   Lease(asio::io_context& io, FrameLink& link, std::string peer, Standstill standstill,
         std::function<void()> expired);
 
   void start(std::chrono::milliseconds lease);
   void stop() { timer_.cancel(); }
-  /// Anything has come from the peer.
+  /// Call it for every message from the peer.
   void hear();
   void hear(const Beat& beat);
 
   std::chrono::nanoseconds length() const { return lease_; }
   std::int64_t heard_ns() const { return heard_ns_; }
 
-  /// The shortest way of a beat there and back so far, and the peer's clock minus ours by it, which
-  /// is wrong by at most half of that. -1 before the first.
+  /// The shortest round trip of a beat so far, and the peer's clock minus ours according to it,
+  /// which is wrong by at most half of the round trip. -1 before the first.
   std::int64_t round_trip_ns() const { return round_trip_ns_; }
   std::int64_t peer_ahead_ns() const { return peer_ahead_ns_; }
 
@@ -54,7 +54,7 @@ class Lease {
   asio::steady_timer timer_;
   std::chrono::nanoseconds lease_{0};
   std::int64_t heard_ns_ = 0;
-  bool is_silent_ = false;  // and the log says so
+  bool is_silent_ = false;  // silent for 2 s, which was logged
   std::int64_t ticked_ns_ = 0;
   std::int64_t beat_ns_ = 0;     // the peer's time in its last beat, 0 = none yet
   std::int64_t beat_at_ns_ = 0;  // when that came

@@ -13,7 +13,7 @@ namespace hgt {
 /// progress line), or is a part of a very long line.
 struct Piece {
   std::string_view text;
-  bool continues = false;  ///< the piece before did not end the line: no prefix belongs here
+  bool continues = false;  ///< the previous piece did not end the line, so no prefix goes here
 };
 
 /// Cuts a stream of output, fed in reads of any size, into pieces. Bytes are never changed, so what
@@ -38,7 +38,8 @@ class LineCutter {
 /// The start of `text`: at most `limit` (at least 4) bytes, and no UTF-8 character cut.
 std::string_view whole_characters(std::string_view text, std::size_t limit);
 
-/// What the verdict shows of a log whose lines are many and long: the last three, each cut.
+/// The lines that the verdict shows of a log with many or long lines: the last three, each
+/// shortened.
 std::vector<std::string> brief(std::vector<std::string> lines);
 
 /// The last lines of a rank, for the verdict. A progress line is replaced by the next one.

@@ -14,9 +14,9 @@ struct LinkFigures {
   std::int64_t bytes_per_second = 0;
 };
 
-/// Lets one other host measure the link to this one: listens at a numeric address until somebody
-/// has shown the token and has measured, or for kLinkLimit. Drops who does not show it within a
-/// second.
+/// Lets one other host measure the link to this one: listens at a numeric address until a peer has
+/// sent the token and has measured, or for kLinkLimit. A connection that does not send the token
+/// within a second is dropped.
 class LinkListener {
  public:
   /// Error(kDevice) if it cannot listen there.
@@ -31,7 +31,7 @@ class LinkListener {
 
   const std::string token_;
   OwnedFd listener_;
-  OwnedFd stop_, stopped_;  // a pipe: the end of this is the end of the thread
+  OwnedFd stop_, stopped_;  // a pipe that ends the thread when it is closed
   int port_ = 0;
   std::thread thread_;
 };

@@ -24,20 +24,20 @@
 
 namespace hgt {
 
-/// The ranks of one attempt that run on this host: starts them, passes signals and commands on, and
-/// reports to the coordinator what becomes of them. Decides nothing. Must outlive the loop, unless
-/// it is closed first.
+/// The ranks of one attempt that run on this host: starts them, passes signals and commands on to
+/// them, and reports to the coordinator what happens to them. It decides nothing. Must outlive the
+/// loop, unless it is closed first.
 class LocalRanks {
  public:
   struct Context {
     asio::io_context& io;
-    FrameLink& link;                     ///< where it reports
-    OutputSink& console;                 ///< where the workers' output goes, if it is shown
+    FrameLink& link;                     ///< the stream for its reports
+    OutputSink& console;                 ///< for the workers' output, if it is shown
     int group_fd = -1;                   ///< of the job's control group, -1 = none
     std::set<pid_t> others;              ///< children of this process that are none of the job's
     std::chrono::milliseconds lease{0};  ///< of the guards on this process, 0 = none
-    int held_port = 0;                   ///< MASTER_PORT, if this host keeps it
-    std::function<void()> gone;          ///< nothing is left of any rank
+    int held_port = 0;                   ///< MASTER_PORT, if this host reserves it
+    std::function<void()> gone;          ///< no process of any rank is left
   };
 
   LocalRanks(Context context, const Spawn& order);
@@ -50,7 +50,7 @@ class LocalRanks {
   void close_channel(int rank);
   /// A value of the store that this host has asked for.
   void put(const AgentStoreValue& message);
-  /// The console has room again.
+  /// Call it when the console has room again.
   void resume_output();
   std::uint32_t attempt() const { return order_.attempt; }
   bool are_gone() const;

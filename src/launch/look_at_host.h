@@ -9,9 +9,9 @@
 
 namespace hgt {
 
-/// This host, as the agent reports it. `address` is the one by which the launcher reached it, and
-/// `devices` what programs see here. Takes milliseconds, except for libraries (3 s at most) and
-/// doctor.
+/// The facts about this host that its agent reports. `address` is the one by which the launcher
+/// reached it, `devices` are those that programs see here. Takes milliseconds, except for libraries
+/// (3 s at most) and doctor.
 HostFacts look_at_host(const Inspect& wanted, const std::string& address,
                        const VisibleDevices& devices);
 

@@ -25,8 +25,8 @@
 
 namespace hgt {
 
-/// The output of all ranks as one text. The output of a job of one rank is passed on as it comes.
-/// If there are more ranks, whole lines are shown, each after its rank: "[r3] text". If ranks print
+/// The output of all ranks as one text. The output of a job of one rank is passed on unchanged. If
+/// there are more ranks, whole lines are shown, each after its rank: "[r3] text". If ranks print
 /// the same line, it is shown once, after all of them: "[ranks 0-7] text". For that, a line waits
 /// for those of other ranks, but no longer than kWait and while no more than kMaxWaitingBytes wait.
 /// The lines of one rank stay in their order, and none is left out.
@@ -59,9 +59,9 @@ class MergedOutput final : public OutputSink {
   /// Pieces that are shown together: the same whole line of several ranks, or one part of a long
   /// line.
   struct Group {
-    bool continues;   ///< a line of which a part came before
+    bool continues;   ///< an earlier part of the line was shown
     int waiting = 0;  ///< how many pieces it has
-    /// The rank of each that is the next of its rank, by the piece's number.
+    /// The ranks whose next piece is in the group, by the piece's number.
     std::map<std::uint64_t, int> next = {};
   };
   /// A piece of a rank's output that waits to be shown.
@@ -71,7 +71,7 @@ class MergedOutput final : public OutputSink {
     bool continues;
     std::shared_ptr<Group> group;
     Clock::time_point until;
-    std::uint64_t number;  // in the order in which all pieces came
+    std::uint64_t number;  // in the order in which all pieces arrived
   };
   /// A rank that has printed something.
   struct Source {
@@ -79,8 +79,8 @@ class MergedOutput final : public OutputSink {
     std::array<LineCutter, 2> cutters;
     std::deque<Waiting> waiting;
   };
-  /// Which group is shown first: the rest of a long line, then what no other rank is about to print
-  /// too, then what came first.
+  /// The order of groups: first the rest of a long line, then lines that no other rank is about to
+  /// print as well, then the earliest.
   struct Place {
     int urgency;
     std::uint64_t number;
@@ -113,8 +113,9 @@ class MergedOutput final : public OutputSink {
   Clock::time_point armed_ = Clock::time_point::max();  // when the timer ends
   std::uint64_t next_number_ = 0;
   std::size_t waiting_bytes_ = 0;
-  std::array<std::string, 2> shown_;      // what the console gets next, by stream
-  std::array<int, 2> open_rank_{-1, -1};  // whose line has been shown in part, on each stream
+  std::array<std::string, 2> shown_;  // what the console gets next, by stream
+  std::array<int, 2> open_rank_{
+      -1, -1};  // by stream: the rank whose line has been shown in part; -1: none
 };
 
 }  // namespace hgt

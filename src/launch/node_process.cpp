@@ -51,7 +51,7 @@ class Dialler {
   /// Error(kPeer) at the deadline.
   std::shared_ptr<TlsCarrier> dial(const std::string& join) {
     const Clock::time_point start = Clock::now();
-    bool is_told = false;
+    bool has_reported = false;
     for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
       if (auto stream = try_once(join))
         return std::make_shared<TlsCarrier>(std::move(stream), tls_);
@@ -63,7 +63,7 @@ class Dialler {
             fmt::format("node {} has not reached node 0 at {} within {} s: {}", rendezvous_.node,
                         place_of(rendezvous_), rendezvous_.join_timeout.count(), why_),
             hint_);
-      if (waited > kQuietLimit && !std::exchange(is_told, true))
+      if (waited > kQuietLimit && !std::exchange(has_reported, true))
         tell("hgtrain: node {} is waiting for node 0 at {}: {}\n", rendezvous_.node,
              place_of(rendezvous_), why_);
       std::this_thread::sleep_for(pause);

@@ -4,7 +4,7 @@
 
 namespace hgt {
 
-/// Where the workers' output is shown. Who writes looks at is_full() before it reads more.
+/// Shows the workers' output. A writer must not read more output while is_full() is true.
 class OutputSink {
  public:
   enum Stream { kOut = 0, kErr = 1 };
@@ -12,7 +12,7 @@ class OutputSink {
   virtual ~OutputSink() = default;
   /// What a rank has printed: any bytes, not only whole lines.
   virtual void write(int rank, Stream stream, std::string_view text) = 0;
-  /// The rank has printed its last.
+  /// The rank prints nothing more.
   virtual void end(int rank) = 0;
   virtual bool is_full() const = 0;
 };

@@ -24,13 +24,13 @@ struct HostRanks {
 std::vector<HostRanks> place_ranks(const std::vector<RosterHost>& hosts,
                                    const std::vector<RankBlock>& world);
 
-/// Where the other hosts find the first one of `world`; "" = at the address of its interface, which
-/// its agent knows. Error(kConfig) if they cannot.
+/// The address at which the other hosts reach the first host of `world`; "" = that of its
+/// interface, which its agent knows. Error(kConfig) if they cannot reach it.
 std::string find_master_address(const std::vector<RosterHost>& hosts,
                                 const std::vector<RankBlock>& world);
 
-/// The address, a numeric one, at which nodes have dialled this machine; a loopback only if all
-/// nodes are on this machine.
+/// The numeric address at which nodes have dialled this machine; a loopback only if all nodes are
+/// on this machine.
 std::string dialled_address(const std::vector<RosterHost>& hosts);
 
 }  // namespace hgt

@@ -6,14 +6,14 @@
 
 namespace hgt {
 
-/// MASTER_PORT, for a program that will listen on it: bound but not listening, with SO_REUSEADDR,
-/// so that the kernel gives nobody this port who asks for any free one, and the job's own rank 0
-/// can bind it (PyTorch's store sets SO_REUSEADDR). Somebody else who asks for this very number
-/// with SO_REUSEADDR can bind it as well: the kernel knows no way to keep a port for one's
-/// children.
+/// Reserves MASTER_PORT for a program that will listen on it. The port is bound with SO_REUSEADDR
+/// but not listening: the kernel then does not give it to programs that ask for any free port, and
+/// the job's own rank 0 can bind it (PyTorch's store sets SO_REUSEADDR). Another program that asks
+/// for this very port with SO_REUSEADDR can bind it as well, because the kernel cannot reserve a
+/// port for a process's children.
 class MasterPort {
  public:
-  /// 0 = any free one. Error(kDevice) names who listens on `wanted`.
+  /// 0 = any free port. Error(kDevice) names the process that listens on `wanted`.
   explicit MasterPort(int wanted);
   int number() const { return number_; }
 
@@ -22,8 +22,8 @@ class MasterPort {
   int number_ = 0;
 };
 
-/// Who listens on a TCP port of this machine: "python3 (pid 4711)", "a process of user 1001" if it
-/// cannot be looked at, "" if nobody does.
+/// The process that listens on a TCP port of this machine: "python3 (pid 4711)", or "a process of
+/// user 1001" if its name cannot be read; "" if there is none.
 std::string port_user(int port);
 
 }  // namespace hgt

@@ -4,8 +4,8 @@
 
 namespace hgt {
 
-/// The command line that `ps` and `pkill -f` see of this process. Make one before a fork: the child
-/// may then give itself a title of its own.
+/// The command line of this process that `ps` and `pkill -f` see. Make one before a fork, so that
+/// the child can set a title of its own.
 class ProcessTitle {
  public:
   ProcessTitle();

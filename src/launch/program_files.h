@@ -11,8 +11,8 @@ namespace hgt {
 /// libraries that the programs use, except for glibc, the C++ library, CUDA's and the driver's.
 class ProgramFiles {
  public:
-  /// `program`: the file hgtrain next to hgtrain-worker. Other programs are never sent: they have
-  /// no id.
+  /// `program`: the file hgtrain next to hgtrain-worker. Other programs are never sent, because
+  /// they have no hashes.
   explicit ProgramFiles(std::string program);
 
   const std::string& program() const { return program_; }

@@ -21,8 +21,8 @@ class RankCommands {
   void command_all(const std::string& frame) const;
   /// The user's request to stop: ranks that obey commands get `stop`, the others `signal`.
   void ask_to_stop(int signal) const;
-  /// The user's signal that need not end anything: to one rank that obeys commands, as `kind`; to
-  /// each of the others, as it is.
+  /// Passes on a user's signal that does not ask the job to stop: as the command `kind` to one rank
+  /// that obeys commands, unchanged to each rank that does not.
   void relay(int signal, MessageKind kind) const;
   void signal_all(int signal) const;
   void kill_guards() const;

@@ -15,16 +15,16 @@
 
 namespace hgt {
 
-/// Where the output of one rank goes: its log, the console, and memory for the verdict. The log
-/// gets whole lines at a time, so that those of stdout and stderr never mix.
+/// Distributes the output of one rank to its log, to the console, and to a buffer for the verdict.
+/// The log gets whole lines, so that those of stdout and stderr never mix.
 class RankOutput {
  public:
   struct Options {
     std::string log_path;  ///< appended to; "" = no log
     int rank = 0;
     OutputSink* console = nullptr;  ///< nullptr = not shown
-    /// Told once if the log cannot be written (a full disk); it is tried again with each line. At
-    /// the end, how much it lacks.
+    /// Called once if the log cannot be written (a full disk), and at the end with how much it
+    /// lacks. Each line is tried again.
     std::function<void(const std::string& text)> log_failed;
   };
 

@@ -11,19 +11,19 @@
 
 namespace hgt {
 
-/// Which failures of a job are worth a restart. Only restarts without progress in between count:
-/// without a checkpoint of a later step than any before.
+/// Decides which failures of a job are followed by a restart. Only restarts without progress in
+/// between count; progress is a checkpoint of a later step than any before.
 class RestartBudget {
  public:
-  /// `max_lost_hosts`: so many losses of hosts cost no restart.
+  /// `max_lost_hosts`: how many losses of hosts do not count as restarts.
   RestartBudget(int max_restarts, int max_lost_hosts)
       : max_restarts_(max_restarts), max_lost_hosts_(max_lost_hosts) {}
 
-  /// An event of a rank. True if it is progress.
+  /// Handles an event of a rank. Returns whether it is progress.
   bool hear(std::string_view kind, const nlohmann::json& body);
 
-  /// Takes one restart for a failed attempt; none is left: nullopt. Returns how many of the job's
-  /// restarts have been taken, for a message: " (1 of 3)", or "" if this one costs none.
+  /// Takes one restart for a failed attempt; nullopt if none is left. Returns how many of the job's
+  /// restarts have been taken, for a message: " (1 of 3)", or "" if this one does not count.
   std::optional<std::string> take(const Verdict& failed);
 
  private:

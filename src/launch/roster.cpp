@@ -109,7 +109,7 @@ void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvou
                            },
                            [this](Host& host, const std::string& why) { on_unusable(host, why); },
                            events_.notice});
-  nodes_->await();
+  nodes_->start_waiting();
   start_local_agent(hosts_[0], context);
   agent_->say_hello(std::move(devices));
 }
@@ -138,7 +138,7 @@ void Roster::call_again(Host& host) {
   if (host.is_here) return;
   Host next;
   next.spec = host.spec;
-  next.is_told = host.is_told;
+  next.is_reported = host.is_reported;
   asio::post(io_, [last = std::exchange(host, std::move(next))] {});
 }
 
@@ -164,10 +164,10 @@ void Roster::gather() {
   timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
     is_fenced_ = false;
-    seat_spares();
+    assign_spares();
     for (const RankBlock& block : blocks_)
       if (hosts_[block.host].state == State::kAway) call_again(hosts_[block.host]);
-    if (nodes_) nodes_->await();
+    if (nodes_) nodes_->start_waiting();
     check_ready();
   });
 }
@@ -230,7 +230,7 @@ void Roster::on_facts(Host& host, const HostFacts& facts) {
   if (host.state != State::kCalled) return;  // it cannot be used
   host.facts = facts;
   host.state = State::kHere;
-  if (std::exchange(host.is_told, false) && is_ready_) events_.returned(host.spec.name);
+  if (std::exchange(host.is_reported, false) && is_ready_) events_.returned(host.spec.name);
   check_ready();
 }
 
@@ -263,7 +263,7 @@ void Roster::on_lost(Host& host, const std::string& why) {
     return call_again(host);
   }
   const bool ends_attempt = is_ready_ && host.state == State::kHere && runs_ranks(host);
-  host.is_told = ends_attempt;  // by its verdict
+  host.is_reported = ends_attempt;  // by its verdict
   on_unusable(host, reason);
   if (ends_attempt) events_.lost(*host.link, reason);
 }
@@ -280,7 +280,7 @@ std::vector<Candidate> Roster::candidates() const {
   return out;
 }
 
-void Roster::seat_spares() {
+void Roster::assign_spares() {
   const auto before = std::exchange(blocks_, with_spares(blocks_, candidates()));
   for (std::size_t i = 0; i < blocks_.size(); ++i)
     if (blocks_[i].host != before[i].host)
@@ -300,9 +300,9 @@ bool Roster::has_block_of(State state) const {
 
 void Roster::check_ready() {
   call_next();
-  if (is_ready_) return tell_away();
+  if (is_ready_) return report_away();
   if (is_fenced_) return;
-  seat_spares();
+  assign_spares();
   if (has_block_of(State::kCalled)) return;
   const bool may_come =
       std::ranges::any_of(hosts_, [](const Host& host) { return host.state == State::kCalled; });
@@ -331,7 +331,7 @@ std::vector<InspectedHost> Roster::inspected() const {
 std::optional<Error> Roster::why_unfit() {
   const Preflight found = check_hosts(inspected(), own_cpu_workers_);
   for (const std::string& text : found.notices)
-    if (told_.insert(text).second) events_.notice(text);
+    if (reported_.insert(text).second) events_.notice(text);
   ErrorList errors;
   for (const Error& error : found.errors) errors.add(error);
   if (errors.all()) return *errors.all();
@@ -343,7 +343,7 @@ void Roster::begin() {
   if (!have_files()) return;
   is_ready_ = true;
   if (nodes_) nodes_->stop_waiting();
-  tell_away();
+  report_away();
   if (world_ != blocks_) {
     std::vector<std::string> names;
     for (const RankBlock& block : world_) names.push_back(hosts_[block.host].spec.name);
@@ -409,9 +409,9 @@ void Roster::wait_for_hosts() {
 }
 
 /// Names hosts that cannot be used, and that the job can do without.
-void Roster::tell_away() {
+void Roster::report_away() {
   for (Host& host : hosts_)
-    if (host.state == State::kAway && !std::exchange(host.is_told, true))
+    if (host.state == State::kAway && !std::exchange(host.is_reported, true))
       events_.notice(fmt::format("host {} cannot be used: {}", host.spec.name, host.why_away));
 }
 

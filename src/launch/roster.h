@@ -27,51 +27,54 @@
 
 namespace hgt {
 
-/// The hosts of a job: calls each, or waits for its call, has a link to its agent, and says which
-/// of them run the ranks of the next attempt. They stay for all attempts. Must outlive the loop.
+/// The hosts of a job, for all its attempts: connects to each, or waits until it dials, has a link
+/// to its agent, and decides which hosts run the ranks of the next attempt. Must outlive the loop.
 class Roster {
  public:
   struct Events {
-    std::function<void()> ready;                     ///< there are hosts for the next attempt
-    std::function<void(const Error& why)> unusable;  ///< instead: all hosts that cannot be used
+    std::function<void()> ready;  ///< there are hosts for the next attempt
+    std::function<void(const Error& why)>
+        unusable;  ///< instead of `ready`: names all hosts that cannot be used
     std::function<void(AgentLink&, const Frame& frame)> frame;  ///< after `ready`
-    /// After `ready`, of a host that runs ranks.
+    /// After `ready`: a host that runs ranks is lost.
     std::function<void(AgentLink&, const std::string& why)> lost;
     /// After `ready`: a host has answered that was lost or could not be used before.
     std::function<void(const std::string& host)> returned;
     std::function<void(const std::string& text)> notice;
-    std::function<void(int signal)> signal;  ///< came to an agent, at any time
+    std::function<void(int signal)> signal;  ///< an agent received a signal, at any time
   };
 
-  /// Other machines have `lease` to say something.
+  /// `lease`: how long another machine may be silent.
   Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseconds lease, Events events);
 
-  /// What hosts of a job on several are asked before the first attempt, and whether its workers are
-  /// hgtrain's own on CPUs (check_hosts()). To be called first.
+  /// Sets what the hosts of a job on several hosts are asked before the first attempt, and whether
+  /// the workers are hgtrain's own on CPUs (check_hosts()). Call it first.
   void inspect(Inspect wanted, bool own_cpu_workers);
-  /// Files that each host must have before it runs ranks; from `folder` on, or where its agent
-  /// works if that is "". Hosts of this machine have them. Error(kData) if one cannot be read.
+  /// Sets the files that each host must have before it runs ranks. Relative paths are below
+  /// `folder` or, if that is "", below the agent's working folder. Hosts on this machine have them
+  /// already. Error(kData) if a file cannot be read.
   void push(const PushedFiles& files, const std::string& folder, const std::string& mark);
-  /// This machine, with an agent on the same loop. Ready at once.
+  /// Adds this machine, with an agent on the same loop. It is ready at once.
   void add_this_machine(const Agent::Context& context, int num_ranks);
-  /// Other machines, each with an agent that ssh starts: the file `program` there. A few are called
-  /// at a time: many logins at once are refused by sshd, and by users' identity services. If the
-  /// job is not to wait for hosts that are lost, `patience` is 0. Otherwise they are called again
-  /// every lease, and `gather` waits so long for those without which it cannot continue. With
-  /// `here`, the first that is no spare is this machine, and its agent is on the same loop.
+  /// Adds other machines, on each of which ssh starts the file `program` as an agent. Only a few
+  /// are called at a time, because sshd and identity services refuse many logins at once. With
+  /// `patience` 0, the job does not wait for lost hosts. Otherwise they are called again every
+  /// lease, and `gather` waits that long for hosts without which the job cannot continue. With
+  /// `here`, the first host that is no spare is this machine, and its agent is on the same loop.
   void call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
             std::chrono::milliseconds patience, const std::optional<Agent::Context>& here);
-  /// This machine, on which programs see `devices`, and others that dial it. Error(kDevice) if it
-  /// cannot listen.
+  /// Adds this machine, on which programs see `devices`, and others that dial it. Error(kDevice) if
+  /// it cannot listen.
   void meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
             const Agent::Context& context, VisibleDevices devices);
-  /// For another attempt: when nothing of the job can be left on hosts that were lost, spare hosts
-  /// take their ranks; without a spare the lost host is called again, or may dial again; if that
-  /// cannot be used, its ranks are left out, within the limits. Then `ready` or `unusable` comes
-  /// again. At once if none was lost.
+  /// Prepares another attempt. Once no process of the job can be left on lost hosts, spare hosts
+  /// take their ranks. Without a spare, the lost host is called again, or may dial again; if it
+  /// cannot be used, its ranks are left out, within the limits. Then `ready` or `unusable` is
+  /// called again, at once if no host was lost.
   void gather();
-  /// Tells those that have dialled how the job has ended, and then `done`: when they know, or after
-  /// kDismissLimit. They end with this process, which may report before that.
+  /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
+  /// acknowledged it, or after kDismissLimit. The nodes end when this process ends, which may print
+  /// its report before.
   void dismiss(int exit_code, std::function<void()> done);
   static constexpr std::chrono::seconds kDismissLimit{5};
 
@@ -81,8 +84,8 @@ class Roster {
   /// The hosts that run the next attempt, once it is ready.
   std::vector<HostRanks> hosts() const;
   int num_ranks() const;
-  /// Where the other hosts find the first one; "" = at the address of its interface, which its
-  /// agent knows. Error(kConfig) if they cannot.
+  /// The address at which the other hosts reach the first one; "" = that of its interface, which
+  /// its agent knows. Error(kConfig) if they cannot reach it.
   std::string master_address() const;
 
  private:
@@ -93,7 +96,7 @@ class Roster {
   void call_next();
   void call_again(Host& host);
   std::vector<Candidate> candidates() const;
-  void seat_spares();
+  void assign_spares();
   void connect(Host& host, OwnedFd in, OwnedFd out);
   void on_frame(Host& host, const Frame& frame);
   void on_hello(Host& host, const AgentHello& hello);
@@ -110,7 +113,7 @@ class Roster {
   std::optional<Error> why_unfit();
   void wait_for_hosts();
   void look_for_returns();
-  void tell_away();
+  void report_away();
   std::string caller() const;
   std::string hint_for(const Host& host) const;
   Error why_unusable() const;
@@ -123,20 +126,20 @@ class Roster {
   std::optional<ProgramFiles> program_;
   std::vector<Host> hosts_;
   std::vector<RankBlock> blocks_;
-  std::vector<RankBlock> world_;  // those of `blocks_` that run in this attempt
+  std::vector<RankBlock> world_;  // the blocks that run in this attempt
   WorldLimits limits_;
   Inspect inspection_;
   bool own_cpu_workers_ = false;
   std::optional<FileSender> files_;
-  std::set<std::string> told_;  // of what was found on the hosts
+  std::set<std::string> reported_;  // findings about hosts that were reported
   std::chrono::nanoseconds patience_{0};
-  std::int64_t deadline_ns_ = 0;  // for hosts that are waited for
+  std::int64_t deadline_ns_ = 0;  // until when to wait for hosts
   bool is_waiting_ = false;
   asio::steady_timer timer_;
   asio::steady_timer return_timer_;
-  std::unique_ptr<JoiningNodes> nodes_;  // none if hosts are called
+  std::unique_ptr<JoiningNodes> nodes_;  // null if ssh reaches the hosts
   bool is_ready_ = false;
-  bool is_fenced_ = false;  // no host is called
+  bool is_fenced_ = false;  // hosts are not called now
 };
 
 }  // namespace hgt

@@ -14,24 +14,24 @@
 
 namespace hgt {
 
-/// A host of a job, how its agent is reached, and what is known of it.
+/// A host of a job, the connection to its agent, and its state.
 struct RosterHost {
   JobHost spec;
-  bool is_here = false;                 ///< among hosts that are called
-  std::unique_ptr<SshHost> ssh;         ///< if it is called
+  bool is_here = false;                 ///< this machine, although the job has hosts
+  std::unique_ptr<SshHost> ssh;         ///< if ssh reaches it
   std::shared_ptr<TlsCarrier> carrier;  ///< if it has dialled
   std::unique_ptr<AgentLink> link;
   Candidate::State state = Candidate::State::kCalled;
-  std::string address;      ///< by which ssh reached it
-  std::string our_address;  ///< which it dialled
+  std::string address;      ///< the address by which ssh reached it
+  std::string our_address;  ///< the address that it dialled
   std::string machine;      ///< Join::machine
-  int gpus = 0;             ///< that programs see there
+  int gpus = 0;             ///< GPUs that programs see there
   bool has_said_hello = false;
   enum class Files { kUnknown, kAsked, kThere } files = Files::kUnknown;
   std::optional<HostFacts> facts;
   std::string why_away;
-  bool is_told = false;    ///< the user knows that
-  bool knows_end = false;  ///< it has been told how the job has ended
+  bool is_reported = false;  ///< its loss was reported to the user
+  bool knows_end = false;    ///< it has acknowledged how the job has ended
 };
 
 }  // namespace hgt

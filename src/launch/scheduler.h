@@ -12,13 +12,13 @@ struct SchedulerTask {
   int task = 0;
   int num_tasks = 1;
   bool shares_node = false;     ///< with other tasks of the job
-  std::string first_node = {};  ///< where task 0 runs, "" = not known
-  int port = 0;  ///< where task 0 is to listen: one that other jobs hardly have; 0 = not said
+  std::string first_node = {};  ///< the node of task 0, "" = not known
+  int port = 0;  ///< port for task 0 that other jobs are unlikely to use; 0 = not known
 };
 
-/// What the variables that srun, Open MPI's mpirun and MPICH's (hydra) set say of this process;
-/// none if they have not started it, or nothing but it. Error(kConfig) names a variable that makes
-/// no sense.
+/// The task that this process is, from the variables that srun, Open MPI's mpirun and MPICH's
+/// mpirun (hydra) set; nullopt if none of them has started it, or if it is the only task.
+/// Error(kConfig) names a variable with an invalid value.
 std::optional<SchedulerTask> scheduler_task(const std::map<std::string, std::string>& environment);
 
 }  // namespace hgt

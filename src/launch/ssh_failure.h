@@ -7,12 +7,11 @@
 
 namespace hgt {
 
-/// What ssh gets beyond the name of the host.
+/// The arguments for ssh besides the host's name.
 std::vector<std::string> login_flags(const JobHost& host);
 
-/// Why ssh has ended, in one line: from `stderr_text`, the end of what it wrote there. Its last
-/// line alone does not tell a changed host key from an unknown one, nor who failed behind a jump
-/// host.
+/// Why ssh has ended, in one line, from the end of what it wrote to stderr. Its last line alone
+/// does not tell a changed host key from an unknown one, nor which host failed behind a jump host.
 /// "" if it wrote nothing.
 std::string why_ssh_ended(const std::string& stderr_text);
 

@@ -17,14 +17,14 @@
 
 namespace hgt {
 
-/// Calls that are made at the same time: sshd's own MaxStartups drops some above 10.
+/// Calls at the same time. Above 10, sshd's default MaxStartups drops some.
 inline constexpr std::ptrdiff_t kMaxSshCalls = 8;
 
 /// The agent of another host, or a RemoteCommand there, started by ssh: ssh's stdin and stdout are
-/// the stream to it, so nothing listens, and login and encryption are ssh's. The user's ssh_config,
-/// keys, agent and jump hosts work. What the remote shell prints before the agent starts is
-/// discarded, and nothing is sent before, so that a start-up file which reads stdin gets none of
-/// it.
+/// the stream to it, so nothing has to listen, and ssh does login and encryption. The user's
+/// ssh_config, keys, agent and jump hosts work. What the remote shell prints before the agent
+/// starts is discarded, and nothing is sent before, so that a start-up file which reads stdin gets
+/// none of it.
 ///
 /// ssh runs in a session of its own: Ctrl-C does not reach it. It is killed when this is destroyed.
 /// `files` and this must outlive the loop.
@@ -34,11 +34,11 @@ class SshHost {
   enum class Purpose { kAgent, kCommand };
 
   struct Events {
-    /// The host has neither this build nor a copy of it in its cache: it gets one.
+    /// The host has neither this build nor a copy of it in its cache, and gets one.
     std::function<void(std::size_t bytes)> sending;
-    /// The agent starts; these are its stdout and stdin.
+    /// The agent has started; `in` is its stdout, `out` its stdin.
     std::function<void(OwnedFd in, OwnedFd out)> ready;
-    /// It does not start. `why` is what ssh or the host said.
+    /// The agent has not started. `why` is what ssh or the host said.
     std::function<void(const std::string& why)> failed;
   };
 
@@ -52,7 +52,7 @@ class SshHost {
 
   /// Ends ssh, and with it the stream, also if the connection hangs.
   void kill() const;
-  /// What ssh's stderr says so far (why_ssh_ended()).
+  /// why_ssh_ended() for what ssh has written to stderr so far.
   std::string last_words();
   /// Its stderr, which then is the caller's to read.
   OwnedFd take_errors() { return OwnedFd(errors_.release()); }
@@ -77,7 +77,7 @@ class SshHost {
   Descriptor output_;
   Descriptor errors_;
   asio::steady_timer deadline_;
-  std::string line_;        // of stdout, not yet whole
+  std::string line_;        // incomplete line of stdout
   std::string last_noise_;  // the last whole line before the nonce
   std::size_t discarded_ = 0;
   bool is_open_ = false;    // ready or failed

@@ -10,8 +10,9 @@
 
 namespace hgt {
 
-/// Brings an attempt to its end, in stages: each asks harder than the one before, and the next
-/// begins by itself if this one has not been enough. Must outlive the loop, unless it is cancelled.
+/// Ends an attempt in stages, each stricter than the one before. The next stage begins
+/// automatically if ranks are left after the time of this one. Must outlive the loop, unless it is
+/// cancelled.
 class StopStages {
  public:
   enum class Stage {
@@ -24,12 +25,12 @@ class StopStages {
     kFinished
   };
 
-  /// `entered` is called as each stage begins, before it asks anything.
+  /// `entered` is called when a stage begins, before it sends anything.
   StopStages(asio::io_context& io, const AttemptRecord& attempt,
              std::function<void(Stage)> entered);
 
   Stage stage() const { return stage_; }
-  /// Goes on to `next`; does nothing if it has begun already. kAborting: there is a failure.
+  /// Begins the stage `next`; does nothing if it has begun already. kAborting requires a failure.
   void advance(Stage next);
   void cancel() { timer_.cancel(); }
 

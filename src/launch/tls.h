@@ -21,7 +21,7 @@ class JobTls {
   JobTls(const JobTls&) = delete;
   JobTls& operator=(const JobTls&) = delete;
 
-  /// What streams are made with, which must not outlive this.
+  /// The context for streams, which must not outlive this.
   asio::ssl::context& context() { return context_; }
   /// After the handshake of `stream`: the peer knows the secret. A peer that has only shown a
   /// certificate does not.

@@ -11,16 +11,16 @@
 
 namespace hgt {
 
-/// Carries a local stream over TLS, both ways, until either side ends it. Lives as long as it does
-/// that, or as someone holds it.
+/// Carries a local stream over TLS, both ways, until either side ends it. Lives at least that long,
+/// and as long as a shared_ptr holds it.
 class TlsCarrier : public std::enable_shared_from_this<TlsCarrier> {
  public:
-  /// `stream` has shaken hands. `tls` is kept for it.
+  /// `stream` has completed its handshake. `tls` is kept alive for it.
   TlsCarrier(std::unique_ptr<TlsStream> stream, std::shared_ptr<JobTls> tls);
 
-  /// Begins, and returns the local end: to read from, and to write to.
+  /// Begins, and returns the local end: a descriptor to read from, and one to write to.
   std::pair<OwnedFd, OwnedFd> start();
-  /// Carries nothing any more, but the connection stays open until this process ends.
+  /// Stops carrying data, but leaves the connection open until this process ends.
   void leave_open();
 
  private:

@@ -26,14 +26,16 @@ namespace hgt {
 /// until `gone`, or until the loop runs no more.
 class Worker {
  public:
-  /// What it reports to its owner, on the loop, never from within a call of a member.
+  /// Reports to the owner. They are called on the loop, never from within a member function.
   struct Events {
     std::function<void(Worker&)> ended;  ///< the program has ended: see end()
-    std::function<void(Worker&)> gone;   ///< and nothing of it is left, all output read
-    /// Its guard was killed: what it guarded are children of this process now. Before `ended`.
+    std::function<void(Worker&)>
+        gone;  ///< then: none of its processes is left, and all output was read
+    /// Its guard was killed, so the guarded processes are children of this process now. Called
+    /// before `ended`.
     std::function<void(Worker&)> orphaned;
     std::function<void(Worker&, const std::string& kind, const nlohmann::json& body)> event;
-    /// What came on the control channel is not of this job; the stream is closed.
+    /// A message on the control channel did not belong to this job; the stream is closed.
     std::function<void(Worker&, const std::string& why)> broken;
     std::function<void(Worker&, const Heartbeat& beat)> heartbeat;
   };
@@ -46,28 +48,30 @@ class Worker {
   pid_t guard() const { return guard_; }
   bool has_ended() const { return end_.has_value(); }
   bool is_gone() const { return gone_; }
-  /// How it ended; at_ns is 0 if its guard was killed and took it along.
+  /// How it ended; at_ns is 0 if it was killed together with its guard.
   const WorkerEnd& end() const { return *end_; }
   std::vector<std::string> last_lines() const { return output_.last_lines(); }
 
-  /// Sends the signal to its process group, SIGKILL to all its descendants. A guard that somebody
-  /// has stopped is continued so that it passes the signal on; one that a debugger holds cannot be,
-  /// so SIGKILL goes to the guard itself.
+  /// Sends the signal to its process group, SIGKILL to all its descendants. If the guard was
+  /// stopped by a signal, it is continued first, so that it passes the signal on. A guard that a
+  /// debugger holds cannot be continued, so SIGKILL goes to the guard itself.
   void signal(int number);
-  /// Somebody has stopped it (SIGSTOP, or its terminal); a debugger has not.
+  /// Whether a signal has stopped it (SIGSTOP, or from its terminal), and not a debugger.
   bool is_stopped() const;
-  /// Continues the guard if somebody has stopped it: it could not say that the worker has ended.
+  /// Continues the guard if a signal has stopped it, because it could not report the end of the
+  /// worker.
   void wake_stopped_guard();
-  /// Tells the guard that this process runs; it need not, if the guard has no lease.
+  /// Tells the guard that this process still runs; not needed if the guard has no lease.
   void renew_lease();
-  /// Kills the guard itself, if it is still there.
+  /// Kills the guard itself, if it still runs.
   void kill_guard();
-  /// Kills all of it at once and waits for the end, without the loop; nothing is reported.
+  /// Kills the worker and its guard at once and waits until they are gone, without the loop;
+  /// nothing is reported.
   void kill_and_wait();
   /// Gives up all its streams. Nothing is reported from now on, and once what is queued on the loop
   /// has run, it may be destroyed.
   void close();
-  /// Queues a frame for it; it is read whenever the worker opens its end.
+  /// Queues a frame for the worker, which reads it whenever it opens its end.
   void send(std::string_view frame);
   /// Ends the control channel.
   void close_channel() { control_.close(); }

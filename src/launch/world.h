@@ -9,14 +9,14 @@ namespace hgt {
 /// What is known of a host when the hosts of the next attempt are chosen.
 struct Candidate {
   enum class State { kCalled, kHere, kAway };
-  State state = State::kCalled;  ///< kCalled: it may still answer
-  int workers = 0;               ///< that it has room for; 0: any number
+  State state = State::kCalled;  ///< kCalled: no answer yet
+  int workers = 0;               ///< how many it can run; 0: any number
 };
 
 /// Ranks that run on one host, numbered one after another. A job's blocks keep their order.
 struct RankBlock {
-  std::size_t host = 0;  ///< which runs them, or ran them before it was away
-  int workers = 0;       ///< 0: as many as the host says when it answers
+  std::size_t host = 0;  ///< the host that runs them, or ran them before it was lost
+  int workers = 0;       ///< 0: the number that the host reports when it answers
 
   bool operator==(const RankBlock&) const = default;
 };
@@ -27,15 +27,15 @@ std::vector<RankBlock> with_spares(std::vector<RankBlock> blocks,
                                    const std::vector<Candidate>& hosts);
 
 struct WorldLimits {
-  std::size_t min_hosts = 0;  ///< that must be here; 0: one for each block
-  /// Whether the job can have that many; none: any number.
+  std::size_t min_hosts = 0;  ///< how many must be here; 0: one for each block
+  /// Whether the job can have that many ranks; empty: any number.
   std::function<bool(int ranks)> is_valid = {};
 };
 
 int count_ranks(const std::vector<RankBlock>& blocks);
 
-/// The ranks of the next attempt: the blocks whose hosts are here, without as many ranks at the end
-/// as make their number valid. None if too few hosts are here, or no number is valid.
+/// The ranks of the next attempt: the blocks whose hosts are here, minus as many ranks at the end
+/// as needed to make their number valid. Empty if too few hosts are here, or if no number is valid.
 std::vector<RankBlock> choose_world(std::vector<RankBlock> blocks,
                                     const std::vector<Candidate>& hosts, const WorldLimits& limits);
 

@@ -48,9 +48,9 @@ class BatchActivations {
   }
 
   bool has(std::string_view name) const { return shapes_.find(name) != shapes_.end(); }
-  /// The tensor of this name of a layer of the slot's range: its own, or the one that recomputed
-  /// layers, or all, share.
-  /// Error(kInternal) if there is none, or no space for the batch.
+  /// The tensor with this name for a layer of the slot's range: the layer's own, or the one that
+  /// recomputed layers, or all layers, share. Error(kInternal) if there is none, or if the batch
+  /// does not fit.
   Tensor of_layer(std::string_view name, std::int64_t layer) const;
   /// The slot's tensor, or the one that all slots share.
   Tensor get(std::string_view name) const { return of_layer(name, 0); }
@@ -66,7 +66,7 @@ class BatchActivations {
 
   const Activations* memory_;
   std::size_t range_;
-  std::int64_t slot_;  ///< of the range's
+  std::int64_t slot_;  ///< number in its range
   std::int64_t batch_, seq_length_;
   std::map<std::string, std::vector<std::int64_t>, std::less<>> shapes_;
 };

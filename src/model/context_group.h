@@ -32,7 +32,8 @@ class ContextGroup {
   std::uint64_t start_gather(const KeysValues& own, const Tensor& all, const SampleRows& tokens,
                              std::span<const OwnedRange> owners, const Stream& stream) const;
   void finish_gather(std::uint64_t ticket) const;
-  /// own = the sum of all ranks' `all`, which is overwritten. `owners` count values.
+  /// own = this rank's part of the sum of all ranks' `all`, which is overwritten. `owners` count
+  /// values.
   void sum_own(const Tensor& all, const KeysValues& own, const SampleRows& tokens,
                std::span<const OwnedRange> owners, const Stream& stream) const;
 

@@ -26,9 +26,9 @@ struct HeadState {
 ///   x [n, C], the rank's rows; targets [N] int32
 ///
 /// If `gradients` is null, computes only the losses. Otherwise turns each chunk of logits into its
-/// gradient, times `loss_scale`, and adds it to the gradient of the output matrix at once;
-/// state.d_norm is left for head_bwd. Of ranks that share the model, each has the logits of `part`,
-/// and all get the same losses.
+/// gradient, times `loss_scale`, adds its contribution to the gradient of the output matrix at
+/// once, and leaves state.d_norm for head_bwd. If ranks share the model, each has the logits of
+/// `part`, and all get the same losses.
 void head_fwd(const ModelConfig& model, const Weights& weights, const Weights* gradients,
               const Tensor& x, const Tensor& targets, float loss_scale, const HeadState& state,
               const TensorGroup& group, VocabularyPart part, Stream stream);

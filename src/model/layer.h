@@ -15,7 +15,7 @@ namespace hgt {
 
 struct ModelConfig;
 
-/// What a layer computes with in one call: B sequences of T tokens; of context ranks, T tokens of
+/// The inputs of a layer in one call: B sequences of T tokens; for a context rank, its T tokens of
 /// each sequence.
 struct Pass {
   std::int64_t batch = 0, length = 0;
@@ -24,7 +24,7 @@ struct Pass {
   bool training = false;    ///< dropout applies
   Dropout dropout;          ///< seed, step, samples, rows; a layer adds probability and site
   SampleRows tokens = {0};  ///< of the queries; see AttentionOptions
-  /// Who has which bytes, and which values, of all keys and values; only with context ranks.
+  /// The context rank that owns each part of all keys and values, counted in bytes and in values.
   std::span<const OwnedRange> byte_owners, value_owners;
 
   std::int64_t rows() const { return batch * length; }
@@ -32,7 +32,8 @@ struct Pass {
 
 /// What a layer keeps from forward to backward; its predecessor's `output` is its input.
 struct LayerState {
-  /// `backward`: what is recomputed then is kept for the backward of the weights, if it is split.
+  /// `backward`: the state for a backward. If the backward is split, recomputed inputs are kept for
+  /// its second half.
   LayerState(const BatchActivations& memory, std::int64_t layer, bool backward = false);
   NormState norm1;
   Tensor qkv;                   ///< q and k are rotated in place, unless they are normed first
@@ -43,8 +44,8 @@ struct LayerState {
   Tensor up, activated, output;
 };
 
-/// Temporaries of one layer's forward or backward, shared by all layers. `branch` also holds all
-/// rows of what ranks that split them gather; d_norm all rows of both norms' gradients.
+/// Temporaries of one layer's forward or backward, shared by all layers. If ranks split rows,
+/// `branch` also holds the rows that they gather, and d_norm all rows of both norms' gradients.
 struct LayerScratch {
   explicit LayerScratch(const BatchActivations& memory);
   Tensor branch, d_norm, d_attention, d_qk, d_activated;
@@ -85,7 +86,7 @@ class Layer {
   void forward(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
                const LayerScratch& scratch, Stream stream) const;
 
-  // Its three parts, for a caller that keeps the keys and values of earlier tokens:
+  // The three parts of forward, for a caller that keeps the keys and values of earlier tokens:
   QkvHeads project(const LayerWeights& w, const Tensor& x, const Pass& pass,
                    const LayerState& state, const LayerScratch& scratch, Stream stream) const;
   /// keys, values [B, S, K, D]
@@ -94,7 +95,7 @@ class Layer {
   void finish(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
               const LayerScratch& scratch, Stream stream) const;
 
-  /// Computes that part of `state` again that was not kept, before the backward.
+  /// Before the backward, computes the parts of `state` that were not kept.
   void recompute(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
                  const LayerScratch& scratch, Stream stream) const;
 
@@ -126,17 +127,20 @@ class Layer {
                              Stream stream) const;
   KeysValues finish_gather(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
                            std::uint64_t ticket) const;
-  /// Whether the product of a branch adds it to the residual stream: on a GPU, if nothing comes
-  /// between them in training. So an evaluation has the same products, and none to time.
+  /// Whether a branch's product also adds its result to the residual stream: on a GPU, unless there
+  /// is dropout or a sum over ranks in between. Dropout counts even in an evaluation, so that this
+  /// has the same products as training, and none that must be timed first.
   bool adds_in_product(const Stream& stream) const;
   AttentionOptions attention_options(const Pass& pass) const;
   Dropout dropout(const Pass& pass, double probability, std::uint64_t place) const;
-  /// The gradient of a branch, all rows, from that of the residual stream it was added to: in
-  /// `kept` or, if there is none, nothing is dropped and rows are not split, `d` itself.
+  /// The gradient of a branch, all rows, from the gradient `d` of the residual stream that it was
+  /// added to. It lies in `kept`, if given; else in `d` itself if there is no dropout and rows are
+  /// not split.
   Tensor branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t place, const Tensor& kept,
                          const LayerScratch& scratch, Stream stream) const;
-  // The backward of a branch: of its input, which writes the gradients of its products, and of its
-  // products' parameters, which reads them.
+  // The backward of a branch has two parts: the gradient of its input, which also writes the
+  // gradients of its products' outputs, and the gradients of its products' parameters, which reads
+  // them.
   void mlp_backward(const LayerWeights& w, const LayerState& state, const LayerScratch& scratch,
                     const ProductGradients& products, Stream stream) const;
   void mlp_backward_weights(const LayerWeights& g, const LayerState& state,

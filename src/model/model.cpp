@@ -72,12 +72,12 @@ class TransformerModel final : public Model {
   int num_blocks() const override { return head() + 1; }
 
   void forward(int block, int slot, const MicroBatch& batch) override {
-    if (hands_on(block)) return hand_on(block, slot, batch);
+    if (passes_through(block)) return pass_through(block, slot, batch);
     forward_block(block, slot, batch, prepare(slot, batch, true));
   }
 
   void backward(int block, int slot, const MicroBatch& batch) override {
-    if (hands_on(block)) return;
+    if (passes_through(block)) return;
     const Pass pass = prepare(slot, batch, true);
     const Tensor d = memory(slot).get("d_hidden");
     if (block == 0) {
@@ -94,7 +94,7 @@ class TransformerModel final : public Model {
   }
 
   void backward_weights(int block, int slot, const MicroBatch& batch) override {
-    if (hands_on(block)) return;
+    if (passes_through(block)) return;
     reserve(slot, batch);
     const auto i = static_cast<std::size_t>(block - 1);
     layers_[i].backward_weights(gradients_.layers[i], state(block, slot, true),
@@ -116,16 +116,16 @@ class TransformerModel final : public Model {
   }
 
   void evaluate_block(int block, int slot, const MicroBatch& batch) override {
-    if (hands_on(block)) return hand_on(block, slot, batch);
+    if (passes_through(block)) return pass_through(block, slot, batch);
     forward_block(block, slot, batch, prepare(slot, batch, false));
   }
 
  private:
   int head() const { return static_cast<int>(config_.num_hidden_layers) + 1; }
 
-  bool hands_on(int block) const { return block > head(); }
+  bool passes_through(int block) const { return block > head(); }
   /// Copies, because the next input may arrive while the output is still being sent.
-  void hand_on(int block, int slot, const MicroBatch& batch) {
+  void pass_through(int block, int slot, const MicroBatch& batch) {
     const Tensor from = residual(block, slot, batch), to = residual(block + 1, slot, batch);
     stream_.copy(to.raw(), from.raw(), from.bytes());
   }

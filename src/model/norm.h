@@ -21,8 +21,8 @@ void norm_fwd(const Norm& weights, float eps, const Tensor& x, const NormState& 
 void add_norm_fwd(const Norm& weights, float eps, const Tensor& x, const Tensor& branch,
                   const Tensor& sum, const NormState& state, Stream stream);
 
-/// dx = the gradient of x; with `accumulate` it is added to dx. Without, dx may be dy. What
-/// `gradients` holds (fp32) is added to.
+/// dx = the gradient of x; with `accumulate` it is added to dx, without it dx may be dy. The
+/// gradients of gain and bias are added to `gradients` (fp32).
 void norm_bwd(const Norm& weights, const Norm& gradients, const Tensor& x, const NormState& state,
               const Tensor& dy, bool accumulate, const Tensor& dx, Stream stream);
 

@@ -39,12 +39,13 @@ class TensorGroup {
     const Range own = rows_of(rank(), all.size(0));
     return all.slice(0, own.begin, own.end);
   }
-  /// Where to compute all rows of what goes to `own`: there or, if they are split, in `scratch`.
+  /// Where to compute all rows of a result whose own rows go to `own`: in `own` itself or, if rows
+  /// are split, in `scratch`.
   Tensor place_for_all(const Tensor& own, const Tensor& scratch) const {
     return split_rows_ ? scratch : own;
   }
-  /// All rows, of which each rank gives its own: `own` itself or, if they are split, `scratch`, to
-  /// which they are gathered. `own` may lie there already.
+  /// All rows, given each rank's own: `own` itself or, if rows are split, `scratch`, into which
+  /// they are gathered. `own` may already lie in `scratch`.
   Tensor gather_rows(const Tensor& own, const Tensor& scratch, Stream stream) const {
     if (!split_rows_) return own;
     const Tensor place = own_rows(scratch);
@@ -54,10 +55,9 @@ class TensorGroup {
                       parts(scratch.size(0), static_cast<std::int64_t>(scratch.bytes())));
     return scratch;
   }
-  /// The ranks' sum of all rows, as far as they are this rank's. `all` is overwritten, and the sum
-  /// lies there.
+  /// The sum over the ranks of this rank's rows. `all` is overwritten, and the result lies in it.
   Tensor sum_rows(const Tensor& all) const { return finish_sum(all, start_sum(all)); }
-  /// The same in two halves: until the second one, what is computed may not use `all`.
+  /// The same in two halves. Between the two, no computation may use `all`.
   std::uint64_t start_sum(const Tensor& all) const {
     if (split_rows_) return comm_->start_reduce_scatter_sum(all, parts(all.size(0), all.numel()));
     return comm_ ? comm_->start_all_reduce_sum(all) : 0;
@@ -74,9 +74,9 @@ class TensorGroup {
     if (sum.raw() != own.raw()) stream.copy(own.raw(), sum.raw(), own.bytes());
   }
 
-  /// What must be added once to a sum: one rank gives it, the others give no tensor.
+  /// A term that must be added to a sum only once: x on rank 0, no tensor on the others.
   Tensor once(const Tensor& x) const { return rank() == 0 ? x : Tensor(); }
-  /// x [size(), ...]: row r becomes that of rank r.
+  /// x [size(), ...]: row r becomes rank r's.
   void gather(const Tensor& x) const {
     if (!comm_) return;
     const auto bytes = static_cast<std::int64_t>(x.bytes()), row = bytes / size();
@@ -90,7 +90,7 @@ class TensorGroup {
  private:
   static constexpr const char* kWait = "wait for tensor ranks";
 
-  /// Which of `units` that N rows consist of each rank has.
+  /// Which of `units` units, of which N rows consist, each rank has.
   std::vector<OwnedRange> parts(std::int64_t rows, std::int64_t units) const {
     std::vector<OwnedRange> out;
     for (int rank = 0; rank < size(); ++rank) {

@@ -7,7 +7,7 @@
 namespace hgt {
 namespace {
 
-/// Names the positions of the queries.
+/// The options with the positions of the queries filled in.
 AttentionOptions with_queries(AttentionOptions options, const Tensor& q, const Tensor& k) {
   if (options.queries.length == 0) options.queries = {q.size(1), 1, {k.size(1) - q.size(1), 0}};
   return options;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What each op's x.cpp needs: checks of the operands, the span for traces, and the CPU's or the
-// CUDA module's side, with the latter's arguments.
+// What each op's x.cpp needs: checks of the operands, spans for traces, and the arguments of the
+// CUDA module's op.
 
 #include <initializer_list>
 #include <string>
@@ -59,8 +59,8 @@ class Checks {
          "is neither fp32 nor bf16 nor fp16");
   }
 
-  /// [B, T] int32, that of token t in [0, limit(t)], or none. The values are checked on the CPU
-  /// only.
+  /// `ids` must be [B, T] int32 with token t's in [0, limit(t)], or no tensor. The values are
+  /// checked on the CPU only.
   template <class Limit>
   void position_ids(const Tensor& ids, std::int64_t batch, std::int64_t length,
                     const Limit& limit) const {
@@ -95,7 +95,8 @@ class Checks {
 
 // ---- spans, which begin once the operands are checked ----
 
-/// The span of an op that passes over these operands once; one read and written is given twice.
+/// The work of an op that passes over these operands once. Pass an operand twice if it is read and
+/// written.
 template <class... Tensors>
 Work traffic(const Tensors&... operands) {
   const auto bytes = [](const Tensor& x) {
@@ -104,7 +105,7 @@ Work traffic(const Tensors&... operands) {
   return {.bytes = (bytes(operands) + ...)};
 }
 
-/// The span of the product of a [M, K] and b [K, N].
+/// The work of the product of a [M, K] and b [K, N].
 inline Work product_work(const Tensor& a, const Tensor& b) {
   return {.flops = 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(1))};
 }

@@ -79,7 +79,7 @@ GemmChoices GemmCache::stored() const {
   if (folder_.empty()) return {};
   try {
     return choices_of(read_file(path_, kMaxFileBytes), basis_);
-  } catch (const Error&) {  // it is missing or not ours
+  } catch (const Error&) {  // the file is missing, or not ours
     return {};
   }
 }
@@ -112,7 +112,7 @@ std::string GemmCache::keep(const std::string& shape, const std::string& choice,
     const auto [kept, added] = choices_.emplace(shape, choice);
     if (added) write_file_atomically(path_, to_text(basis_, choices_));
     return kept->second;
-  } catch (const Error&) {  // full disk, read-only home: it lasts as long as the process
+  } catch (const Error&) {  // full disk, read-only home: the choice lasts as long as the process
     return choices_.emplace(shape, choice).first->second;
   }
 }

@@ -25,7 +25,7 @@ class GemmCache {
   GemmCache(std::string folder, std::string basis);
 
   const std::string& basis() const { return basis_; }
-  /// From now on these choices are valid here, and no longer those of this process or of the file.
+  /// From now on, these choices replace those of this process and of the file.
   void use(const GemmChoices& choices);
   std::optional<std::string> find(const std::string& shape) const;
   /// Adds a choice, and returns the valid one: another process's if that was first, unless it is
@@ -45,8 +45,8 @@ class GemmCache {
 /// environment has neither.
 std::string gemm_cache_folder();
 
-/// The text of a cache file, which ends with its hash; and the choices in a text: none if it is not
-/// whole or not for this basis.
+/// The text of a cache file, which ends with its hash; and the reverse: no choices if the text is
+/// incomplete or for another basis.
 std::string to_text(const std::string& basis, const GemmChoices& choices);
 GemmChoices choices_of(std::string_view text, const std::string& basis);
 

@@ -9,13 +9,13 @@ std::int64_t heads_of(const Tensor& x) {
   return x.rank() == 3 ? x.size(1) : 1;
 }
 
-/// Must have a row for each of x's, of the same width.
+/// Throws unless `rows` has a row for each of x's, of the same width.
 void check_rows(const Checks& check, const char* name, const Tensor& rows, const Tensor& x) {
   if (x.rank() == 2) return check.shape(name, rows, {x.size(0), x.size(1)}, x.dtype());
   check.shape(name, rows, {x.size(0), x.size(1), x.size(2)}, x.dtype());
 }
 
-/// Must have a number for each of x's rows.
+/// Throws unless `numbers` has a number for each of x's rows.
 void check_numbers(const Checks& check, const char* name, const Tensor& numbers, const Tensor& x) {
   if (x.rank() == 2) return check.contiguous(name, numbers, {x.size(0)});
   check.contiguous(name, numbers, {x.size(0), x.size(1)});

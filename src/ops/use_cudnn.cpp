@@ -13,7 +13,7 @@ namespace {
 void open_compiler(const CudaModule& module) {
   try {
     module.library(fmt::format("libnvrtc.so.{}", module.probe().runtime_version / 1000));
-  } catch (const Error&) {  // cuDNN says so if it needs it
+  } catch (const Error&) {  // cuDNN reports it, if it needs the compiler
   }
 }
 

@@ -14,7 +14,7 @@ class DeviceOptimizer {
                   const Optimizer::Buffers& buffers, const Pieces& pieces, const Tensor& norm_parts,
                   Stream stream);
 
-  void prepare(const Update* update);  ///< Lamb's; `update` lies there, too
+  void prepare(const Update* update);  ///< only for Lamb; `update` lies on the device
   void step(const Update* update);
 
  private:

@@ -10,7 +10,7 @@ namespace hgt {
 
 class ThreadPool;
 
-/// The number of each tensor's first piece, then the number of all pieces; of tensor_pieces().
+/// The number of each tensor's first piece among tensor_pieces(), then the number of all pieces.
 std::vector<std::int64_t> first_pieces(std::span<const FlatPiece> pieces);
 
 /// The update of Lamb on the CPU, tensor by tensor, as hgtrain/optim/optimizer.h defines it. The
@@ -23,7 +23,7 @@ class Lamb {
   void prepare(const Update& update, const Pieces& pieces, std::span<double> norm_parts,
                ThreadPool& pool);
   /// `update.lr` must include the bias correction.
-  /// `pieces` are the rank's, in whole blocks of its choice.
+  /// `pieces` are the rank's in some whole blocks.
   void step(const Update& update, std::span<const FlatPiece> pieces,
             std::span<const double> norm_parts, ThreadPool& pool);
 

@@ -6,8 +6,8 @@
 
 namespace hgt {
 
-/// The forward or backward of a micro-batch through one of a rank's ranges of blocks. Of a backward
-/// in two halves, kBackward stands for the first one.
+/// The forward or backward of a micro-batch through one of a rank's ranges of blocks. If the
+/// backward is in two halves, kBackward stands for the first one.
 struct Pass {
   Action::Kind kind;
   int range;
@@ -18,8 +18,7 @@ struct Pass {
 bool holds_all(const PipelineStage& stage);
 
 /// The passes of a stage that has `ranges` ranges of blocks, in their order. Micro-batches go
-/// through the ranges in groups of as many as there are stages; those that the last group lacks are
-/// left out.
+/// through the ranges in groups of as many as there are stages; the last group may have fewer.
 std::vector<Pass> passes_of(const PipelineStage& stage, int ranges, int micros);
 
 }  // namespace hgt

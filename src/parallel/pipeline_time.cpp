@@ -9,7 +9,7 @@ namespace hgt {
 
 namespace {
 
-/// So many groups of micro-batches are executed, of as many as there are stages.
+/// How many groups of micro-batches are executed; a group has as many as there are stages.
 constexpr std::int64_t kGroups = 16;
 
 /// The stages and their blocks are as idle_share gets them.
@@ -40,8 +40,8 @@ double idle_share(PipelineSchedule schedule, std::span<const Range> stages,
   const auto time_of = [&](std::int64_t micros) {
     return step_time(schedule, stages, static_cast<int>(count), micros, blocks);
   };
-  // Once every stage is in its rhythm, each group of as many micro-batches as there are stages
-  // takes as long as the one before.
+  // In the steady state, each group of as many micro-batches as there are stages takes as long as
+  // the one before.
   const std::int64_t groups = std::max<std::int64_t>(0, micro_batches / count - kGroups),
                      executed = micro_batches - groups * count;
   double time = time_of(executed);

@@ -9,11 +9,12 @@
 namespace hgt {
 namespace {
 
-/// One unit is computed with while another one is gathered or summed.
+/// One slot holds the unit that is computed with, the other one the unit that is gathered or
+/// summed.
 constexpr int kSlots = 2;
 
-/// One rank has nothing to share out: slots would only cost it memory and time, unless what it does
-/// not use at the moment is offloaded.
+/// ZeRO's stage for this many ranks: 0 for one rank, which has nothing to split, unless it
+/// offloads. Slots would only cost it memory and time.
 int stage_of(const Config& config, int ranks) {
   const ZeroConfig& zero = config.zero;
   const bool offloads = config.hardware.device == "cuda" &&
@@ -31,8 +32,8 @@ std::int64_t unit_limit(const Config& config, int ranks) {
   return std::max<std::int64_t>(limit, 1);
 }
 
-/// One slot if no unit may be gathered ahead of its use, or if two of them would be more than may
-/// live at a time.
+/// One slot if no unit may be gathered ahead of its use, or if two units would exceed the limit on
+/// gathered parameters.
 int parameter_slots(const ZeroConfig& zero, std::span<const Unit> units) {
   std::int64_t largest = 0;
   for (const Unit& unit : units) largest = std::max(largest, unit.elements.size());
@@ -53,7 +54,7 @@ std::span<const Range> blocks_in(std::span<const Range> all, Range range) {
 }
 
 /// Whether a range is the block of a stage without layers: see arch/pipeline_split.h.
-bool hands_on(const Range& range, std::span<const Range> all) {
+bool passes_through(const Range& range, std::span<const Range> all) {
   return range.begin >= std::ssize(all);
 }
 
@@ -64,7 +65,7 @@ std::vector<Unit> units_of(std::span<const Range> all, std::span<const Range> ra
   const auto end = [&] { return out.empty() ? 0 : out.back().place().end; };
   for (int i = 0; i < std::ssize(ranges); ++i) {
     const Range& range = ranges[static_cast<std::size_t>(i)];
-    if (hands_on(range, all)) {
+    if (passes_through(range, all)) {
       out.push_back({.blocks = range, .elements = {}, .local = end(), .range = i});
       continue;
     }
@@ -149,7 +150,7 @@ RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tie
   Schedule schedule = make_schedule(shape);
   std::vector<Range> own_blocks;
   for (const Range& range : own)
-    if (!hands_on(range, blocks))
+    if (!passes_through(range, blocks))
       std::ranges::copy(blocks_in(blocks, range), std::back_inserter(own_blocks));
   Sharding sharding(own_blocks, layout.group_size());
   return {layout, at, mine, std::move(sharding), std::move(shape), std::move(schedule)};

@@ -14,7 +14,7 @@ using Kind = Action::Kind;
 
 }  // namespace
 
-/// The first stage would have nothing to postpone its second halves for: it never splits.
+/// The first stage never splits, because it would have nothing to do before its second halves.
 SplitBackward split_backward(const PipelineStage& stage, std::int64_t micro_batches) {
   if (stage.schedule != PipelineSchedule::kZbH1 || stage.is_first()) return {};
   const std::int64_t max_held = std::max<std::int64_t>(micro_batches, 1);

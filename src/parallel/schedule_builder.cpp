@@ -121,7 +121,7 @@ class Builder {
 
   // Transfers.
 
-  /// Adds those that the end of a pass allows.
+  /// Adds the transfers that the end of a pass allows.
   void transfer_after(const Action& compute) {
     Progress& range = progress_[range_of(compute.block)];
     if (compute.kind == Kind::kForward && shape_.ends_range(compute.block)) {
@@ -143,15 +143,15 @@ class Builder {
     ++progress_[range_of(block)].left;
     receive_inputs();
   }
-  /// Inputs in the order of the forwards, which is also that in which they are sent, as far as
-  /// their slots are free.
+  /// Receives inputs in the order of the forwards, in which they are also sent, as far as their
+  /// slots are free.
   void receive_inputs() {
     for (; next_input_ < inputs_.size(); add(inputs_[next_input_++])) {
       const Progress& range = progress_[range_of(inputs_[next_input_].block)];
       if (inputs_[next_input_].micro >= range.left + range.slots) return;
     }
   }
-  /// Gradients in the order of the backwards, as far as their forwards are done.
+  /// Receives gradients in the order of the backwards, as far as their forwards are done.
   void receive_gradients() {
     for (; next_gradient_ < output_gradients_.size(); add(output_gradients_[next_gradient_++])) {
       const Action& next = output_gradients_[next_gradient_];
@@ -214,7 +214,7 @@ class Builder {
   /// read.
   void gather_for(std::size_t i) {
     if (shape_.stage < 3) return;
-    std::vector<int> near = units_read(computes_[i]);  // nearer than the one looked at
+    std::vector<int> near = units_read(computes_[i]);  // read earlier than the unit at hand
     for (const int unit : near) gather(unit);
     if (std::ssize(near) == units_) return;
     for (std::size_t next = i + 1; next < computes_.size(); ++next)

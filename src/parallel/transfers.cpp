@@ -37,7 +37,7 @@ struct End {
     messages.push_back(message);
     times.push_back(time);
   }
-  /// kNone, also if it was not started.
+  /// The message's place in the order; kNone if it was not started.
   std::size_t index_of(const Message& message) const {
     const auto stage = static_cast<std::size_t>(message.virtual_stage),
                micro = static_cast<std::size_t>(message.micro);
@@ -128,7 +128,7 @@ class Pipeline {
     const auto range = std::ranges::find_if(stage.ranges, [&](const Range& blocks) {
       return blocks.begin <= a.block && a.block < blocks.end;
     });
-    if (range == stage.ranges.end() || a.micro < 0) return false;  // there is no such thing
+    if (range == stage.ranges.end() || a.micro < 0) return false;  // the schedule is not sound
     const int count = static_cast<int>(stages_.size());
     const int here = static_cast<int>(range - stage.ranges.begin()) * count + static_cast<int>(i);
     const Message input{here - 1, a.micro}, output{here, a.micro};
@@ -179,14 +179,15 @@ class Pipeline {
     if (time) stage.now = std::max(stage.now, *time);
     return time.has_value();
   }
-  /// Until what was sent from the slot's memory has arrived.
+  /// Waits until what was sent from the slot's memory has arrived.
   static bool wait_for_slot(Stage& stage, const std::map<int, Message>& sent, int slot,
                             const Link& link) {
     const auto found = sent.find(slot);
     return found == sent.end() || wait(stage, link.departure(found->second));
   }
   bool compute(Stage& stage, const Action& a) const {
-    if (a.block >= std::ssize(blocks_)) return true;  // it hands on, or times do not matter
+    if (a.block >= std::ssize(blocks_))
+      return true;  // it passes its input through, or times do not matter
     const BlockTime& block = blocks_[static_cast<std::size_t>(a.block)];
     stage.now += a.kind == Kind::kForward           ? block.forward
                  : a.kind == Kind::kBackwardInput   ? block.backward_input
@@ -198,7 +199,7 @@ class Pipeline {
   const std::span<const BlockTime> blocks_;
   std::vector<Stage> stages_;
   int virtual_stages_ = 0;
-  /// Between a stage and the one after it, or after the last one the first.
+  /// By stage: the link to the next stage, from the last one to the first.
   std::vector<Link> forward_, back_;
   std::map<Kind, std::set<std::size_t>> meetings_;  ///< the stages that are there
 };

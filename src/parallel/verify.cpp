@@ -196,7 +196,7 @@ class RankState {
     return add(a.block, a.micro);
   }
 
-  /// Its micro-batch may have left its slot.
+  /// The micro-batch may have left its slot already.
   const char* backward_weights(const Action& a) {
     const auto [range, slot] = find_slot(a);
     if (!range) return kNoSlot;
@@ -337,8 +337,9 @@ class RankState {
   bool updated_ = false;
 };
 
-/// Over the ranks of a data-parallel group or, of a tied embedding, with a rank of another one: its
-/// place counts too, else two ranks of either group could wait in a circle.
+/// Whether the action is a collective: of a data-parallel group or, for a tied embedding, with a
+/// rank of another group. The order of the latter counts too, because otherwise two ranks of each
+/// group could wait for each other in a circle.
 bool is_collective(const Action& action, int stage) {
   return action.kind == Kind::kReduce || action.kind == Kind::kUpdate ||
          action.kind == Kind::kSumTied || action.kind == Kind::kCopyTied ||

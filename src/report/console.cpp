@@ -35,7 +35,7 @@ std::string perplexity(double loss) {
   return value < 1e5 ? human_count(value) : human_number(value, 0);
 }
 
-/// A piece of a line. If the line is too long, the pieces with the lowest worth are dropped first.
+/// A piece of a line. If the line is too long, the pieces of the lowest worth are dropped first.
 struct Part {
   std::string text;
   int worth;

@@ -72,7 +72,7 @@ std::string next_path(const std::string& run_dir) {
   return run_dir + "/metrics.next.jsonl";
 }
 
-/// If a kill interrupted set_aside(), completes it or begins anew.
+/// If a kill interrupted set_aside(), completes it or starts it again.
 File open_metrics(const std::string& run_dir) {
   const std::string path = run_dir + "/metrics.jsonl", next = next_path(run_dir);
   if (path_exists(next)) path_exists(path) ? remove_file(next) : rename_path(next, path);

@@ -49,7 +49,7 @@ Json summary_json(const RunSummary& s) {
           {"peak_mem_bytes", s.peak_mem_bytes()}};
 }
 
-/// The summary of the run file that lies there, for a run that has done no step since.
+/// The summary in the existing run file, for a run that has made no step since.
 Json previous_summary(const std::string& path) {
   if (!path_exists(path)) return nullptr;
   const Json file = try_parse_json<Json>(read_file(path, kMaxRunFileBytes));

@@ -69,13 +69,13 @@ void append_event(std::string& text, int rank, std::size_t thread, const SpanRec
       thread, arguments(span));
 }
 
-/// What the monotonic clock's zero is since 1970, for traces of several hosts.
+/// The zero of the monotonic clock since 1970, by which traces of several hosts can be aligned.
 nlohmann::json clock_json() {
   return {{"clock", "CLOCK_MONOTONIC of " + host_name()},
           {"clock_zero_unix_us", clock_zero_ns() / 1000}};
 }
 
-/// Copies the lines that are JSON: a worker may have died over the last one.
+/// Copies the lines that are JSON, because a worker may have died while it wrote the last one.
 void copy_events(const std::string& lines, bool& first, File& to) {
   std::string out;
   for (std::size_t begin = 0; begin < lines.size();) {

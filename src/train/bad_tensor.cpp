@@ -15,7 +15,7 @@
 namespace hgt {
 namespace {
 
-/// Copied from the stream's device.
+/// The values as floats, copied from the stream's device.
 std::vector<float> floats_of(const Tensor& values, Stream stream) {
   const auto count = static_cast<std::size_t>(values.numel());
   std::vector<std::byte> copy(count * size_of(values.dtype()));
@@ -52,7 +52,7 @@ std::int64_t number_of(const Trainer::Parts& parts, std::int64_t at) {
   return number;
 }
 
-/// The first one in this rank's slices.
+/// The first bad element in this rank's slices.
 BadElement first_here(const Trainer::Parts& parts, const FlatTensor& flat,
                       std::span<const Slice> slices, Stream stream) {
   for (const Slice& slice : slices) {
@@ -66,8 +66,8 @@ BadElement first_here(const Trainer::Parts& parts, const FlatTensor& flat,
   return {};
 }
 
-/// The first one of all ranks, each of which passes its own; of several ranks with the same one,
-/// the first rank's.
+/// The first bad element of all ranks, each of which passes its own. If several ranks have the same
+/// one, it is the first rank's.
 BadElement first_of_ranks(const BadElement& mine, Communicator& comm) {
   const std::vector<double> all = values_of_ranks(
       comm, std::array{static_cast<double>(mine.at), static_cast<double>(mine.number), mine.value});
@@ -95,11 +95,11 @@ void stop_at_bad_tensor(const Trainer::Parts& parts, std::span<const Slice> upda
     bad = first_in(parts.buffers.gradient_values());
   }
   // The launcher blames the rank from which it hears first, and stops the others' collectives. So
-  // none leaves before all know what to say; the others then wait until the one to blame is gone.
+  // no rank throws before all know the error; the others then wait until the rank to blame is gone.
   try {
     world.barrier();
     if (bad.at >= 0 && bad.rank != world.rank()) world.barrier();
-  } catch (const Error&) {  // it is
+  } catch (const Error&) {  // the rank to blame is gone
   }
   const std::string where =
       bad.at < 0 ? "every weight and gradient is finite"

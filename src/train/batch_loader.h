@@ -17,8 +17,8 @@ namespace hgt {
 
 struct Config;
 
-/// Rows of a step for one rank: [rows, T] token ids, their successors, the position of each in its
-/// document (none if SampleForm has none), and which samples they are.
+/// Rows of a step for one rank: [rows, T] token ids, their successors, each token's position in its
+/// document (empty if SampleForm has no positions), and the samples that they come from.
 struct Batch {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> targets;
@@ -28,7 +28,7 @@ struct Batch {
   std::vector<std::int32_t> row = {}, row_positions = {};
 };
 
-/// What a sample is made of.
+/// How a sample is cut into tokens and positions.
 struct SampleForm {
   std::int64_t seq_length = 0;                      ///< T
   std::optional<std::int64_t> document_start = {};  ///< the id that each document in it begins with
@@ -56,8 +56,8 @@ class BatchLoader {
               std::int64_t consumed);
   ~BatchLoader();
 
-  /// Waits for the next batch, which stays until the next call; what reading it threw is thrown
-  /// here.
+  /// Waits for the next batch, which stays valid until the next call. Throws the error with which
+  /// reading it failed.
   const Batch& next();
 
  private:
@@ -67,7 +67,7 @@ class BatchLoader {
   const Range rows_;
   const std::int64_t batch_size_;
   const SampleForm form_;
-  std::int64_t consumed_;         ///< of the thread's
+  std::int64_t consumed_;         ///< position of the thread
   std::array<Batch, 2> batches_;  ///< one is the caller's, the other the thread's; they alternate
   std::mutex mutex_;              ///< of everything below
   std::condition_variable changed_;

@@ -9,7 +9,7 @@ namespace hgt {
 
 struct TrainingConfig;
 
-/// Keeps the evaluation counters of `state`.
+/// Updates the evaluation counters of `state`.
 void count_evaluation(double eval_loss, TrainingState& state);
 
 /// Why the run should end here, if it should: the validation loss (without evaluations:

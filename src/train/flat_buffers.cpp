@@ -9,7 +9,7 @@
 namespace hgt {
 namespace {
 
-/// How much is drawn at a time if it is to be rounded.
+/// How many elements are drawn at a time if they must be rounded.
 constexpr std::int64_t kDrawnElements = 1 << 20;
 
 FlatTensor flat_tensor(const Buffer& flat, const FlatBufferSpec& spec) {

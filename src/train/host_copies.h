@@ -23,11 +23,12 @@ struct HostCopies {
   }
 
   const CudaQueue to_host, to_device;
-  CudaEvent computed, copied;            ///< recorded just before they are waited for
-  std::vector<CudaEvent> arrived, left;  ///< a unit's weights on the device, its sum on the host
+  CudaEvent computed, copied;  ///< recorded just before they are waited for
+  std::vector<CudaEvent> arrived,
+      left;  ///< by unit: its weights are on the device, its sum is on the host
 };
 
-/// What `queue` gets from now on comes after all that `other` has so far.
+/// Work queued on `queue` from now on runs after all work queued on `other` so far.
 inline void order_after(const CudaQueue& queue, const CudaQueue& other, CudaEvent& event) {
   event.record(other);
   event.make_wait(queue);

@@ -18,7 +18,7 @@
 namespace hgt {
 namespace {
 
-/// Seconds until all that fn() gives the stream is done.
+/// Seconds until all work that fn() queues on the stream is done.
 template <class Fn>
 double seconds_of(const Stream& stream, const Fn& fn) {
   const std::int64_t start_ns = now_ns();
@@ -30,7 +30,8 @@ double seconds_of(const Stream& stream, const Fn& fn) {
 }  // namespace
 
 Buffer drawn_numbers(const char* name, std::int64_t count, DType dtype, Stream stream) {
-  constexpr std::int64_t kDrawn = (1 << 20) + 7;  // then they repeat, not at the start of a row
+  constexpr std::int64_t kDrawn =
+      (1 << 20) + 7;  // after these the numbers repeat, shifted against the rows
   Buffer host(name, count * static_cast<std::int64_t>(size_of(dtype)));
   visit_element(dtype, [&]<class T>(T) {
     const std::span<T> values = host.as<T>();
@@ -101,7 +102,7 @@ PeakRate PeakRate::measure(Stream stream, DType dtype, Communicator& comm) {
     share = share_cores(comm.size(), stream.pool().threads(),
                         quota > 0 ? std::min(quota, cores) : cores);
   }
-  comm.barrier();  // those that measure do so at once, because they also compute at once
+  comm.barrier();  // ranks measure at the same time, because they also compute at the same time
   if (comm.rank() < share.measuring) peak.rank_flops_ = measure_matrix_rate(stream, dtype);
   double sum = peak.rank_flops_;
   comm.all_reduce_sum(std::span(&sum, 1));
@@ -113,7 +114,7 @@ double PeakRate::share(double flops) {
   if (flops > world_flops_ && measures_again_) {
     const double again = std::max(rank_flops_, measure_matrix_rate(stream_, dtype_));
     world_flops_ *= again / std::exchange(rank_flops_, again);
-    restart_peak_memory();  // what it took is no part of training
+    restart_peak_memory();  // the measurement's memory does not count as training's
   }
   world_flops_ = std::max(world_flops_, flops);
   return flops / world_flops_;
@@ -122,7 +123,7 @@ double PeakRate::share(double flops) {
 double measure_copy_rate(Stream stream) {
   const Span span = Span::rare("measure the copy rate");
   const std::int64_t bytes = stream.device().is_cpu() ? 64 << 20 : 512 << 20;
-  constexpr int kRepeats = 12;  // the first touches the pages
+  constexpr int kRepeats = 12;  // the first one touches the pages
   const Buffer from("copy from", bytes, stream.device()), to("copy to", bytes, stream.device());
   if (stream.device().is_cpu()) std::memset(from.data(), 1, static_cast<std::size_t>(bytes));
   double best = 0;

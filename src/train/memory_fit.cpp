@@ -22,7 +22,7 @@ Fits fits_in(std::int64_t bytes) {
   };
 }
 
-/// The largest allocations, in words.
+/// The largest allocations, as text.
 std::string largest_of(std::vector<Allocation> table) {
   constexpr std::size_t kNamed = 5;
   std::stable_sort(table.begin(), table.end(),

@@ -9,7 +9,8 @@ namespace hgt {
 namespace {
 
 Model::Options options_of(const Config& config, const std::vector<ActivationSizes>& ranges) {
-  const ActivationSizes& sizes = ranges.front();  // what does not depend on the range
+  const ActivationSizes& sizes =
+      ranges.front();  // used only for fields that are equal for all ranges
   Model::Options out{.max_batch = sizes.batch,
                      .max_seq_length = sizes.seq_length,
                      .ranges = {},

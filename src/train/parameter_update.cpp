@@ -50,8 +50,8 @@ void ParameterUpdate::queue(UnitExchange& units, WaitClock& clock) {
   graphs_.run({kUpdate, 2}, [&] { change_parameters(units); });
 }
 
-/// Lamb's, of the parts of each tensor. If several tensor ranks have the same part, it counts as
-/// often in both norms, and their ratio stays the same.
+/// Sums the norms of each tensor's parts for Lamb. If several tensor ranks have the same part, it
+/// counts equally often in both norms, so their ratio is right.
 void ParameterUpdate::sum_norms(const Tensor& parts, WaitClock& clock) const {
   const Span span("wait for sums");
   if (parts_.plan.stage() > 0) clock.measure([&] { parts_.groups.data->all_reduce_sum(parts); });

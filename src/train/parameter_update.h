@@ -25,8 +25,8 @@ class ParameterUpdate {
   Update constants(const Rate& rate, std::int64_t number) const {
     return optimizer_.constants(rate, number);
   }
-  /// Queues it. The constants are there, and so are the sums of the gradients that this rank
-  /// updates with. All ranks call it together.
+  /// Queues the update. Its constants have been sent, and the sums of the gradients that this rank
+  /// needs are there. All ranks call it together.
   void queue(UnitExchange& units, WaitClock& clock);
   bool sums_squares() const { return sums_squares_; }
   /// The slices that this rank updates.

@@ -31,7 +31,8 @@ PipelineExchange::~PipelineExchange() {
   }
 }
 
-/// A rank of those that split the rows may have none of a small micro-batch.
+/// Starts a transfer. If ranks split rows, a rank may have none of a small micro-batch; then
+/// nothing is sent.
 PipelineExchange::Ticket PipelineExchange::transfer(Communicator& comm, const Tensor& rows) {
   if (rows.numel() == 0) return std::nullopt;
   return comm.start_broadcast(bytes_of(rows), kSender);

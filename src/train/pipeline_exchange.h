@@ -14,15 +14,16 @@
 
 namespace hgt {
 
-/// Passes activations and their gradients between the stages of a pipeline, and what a tied
-/// embedding needs between its ends, as the actions of a schedule say. Transfers are started; what
-/// needs them waits. Does nothing for a pipeline of one stage.
+/// Exchanges activations and their gradients between the stages of a pipeline, and a tied
+/// embedding's weights and gradients between the first and the last stage, as the actions of a
+/// schedule say. Actions start transfers; a computation that needs one waits for it. Does nothing
+/// for a pipeline of one stage.
 class PipelineExchange {
  public:
   /// The references outlive this object.
   PipelineExchange(const StepShape& shape, Model& model, const UnitSlots& slots,
                    const Groups& groups, Stream stream, WaitClock& clock);
-  /// Waits for what is on its way; not if a communicator failed.
+  /// Waits for the transfers under way, unless a communicator failed.
   ~PipelineExchange();
   PipelineExchange(const PipelineExchange&) = delete;
   PipelineExchange& operator=(const PipelineExchange&) = delete;
@@ -35,19 +36,19 @@ class PipelineExchange {
   void sum_tied();
   void copy_tied();
 
-  /// Waits until the forward of a block may run: its input is there, and what was sent from the
-  /// memory of its output is gone.
+  /// Waits until the forward of a block may run: its input has arrived, and what was sent from the
+  /// memory of its output has left.
   void before_forward(const Action& forward);
   void before_backward(const Action& backward);
   void wait_for_tie() { wait(groups_.tied, tied_); }
   /// Waits for all that was started.
   void wait_for_all();
-  /// A step begins: the gradients of the head's copy of the embedding are 0.
+  /// Call it when a step begins. Sets the gradients of the head's copy of the embedding to 0.
   void clear_gradients();
 
  private:
   using Ticket = std::optional<std::uint64_t>;
-  /// What is on its way for the micro-batch in a slot.
+  /// The transfers under way for the micro-batch in a slot.
   struct Slot {
     Ticket input, output, input_gradient, output_gradient;
   };

@@ -29,7 +29,7 @@ void return_freed_memory() {
 }
 
 void restart_peak_memory() {
-  return_freed_memory();                        // else it would count for the process's own
+  return_freed_memory();  // otherwise freed memory would count in the new peak
   std::ofstream("/proc/self/clear_refs") << 5;  // VmHWM alone, proc(5)
 }
 

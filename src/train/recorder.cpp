@@ -48,7 +48,8 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
                      OtherRecords{.until_resumed_step = !origin.empty() && step_of(origin) < 0,
                                   .after_resumed_step = leaves_branch});
   };
-  // While checkpoints show after a crash that a branch is left, its metrics can still be kept.
+  // Metrics are kept before checkpoints are renamed: after a crash in between, the checkpoints
+  // still show that the branch was left.
   options.on_leaving = [&] { open_metrics(true); };
   metrics_.reset();
   checkpoints_ = CheckpointWriter::create(config_.model, table_, options);
@@ -94,7 +95,7 @@ void Recorder::save(const TrainingState& state, const FlatState& flat,
                     std::shared_ptr<const void> owner, CheckpointWriter::Reason reason) {
   prepare_save();
   log_debug("saving step {}", state.step);
-  // A run that resumes from the checkpoint after a power cut has the metrics up to there.
+  // A run that resumes from this checkpoint after a power cut then has the metrics up to it.
   if (records_)
     if (const auto problem = metrics_->sync()) notice(*problem);
   checkpoints_->save(state, flat, std::move(owner), reason);

@@ -10,16 +10,16 @@
 
 namespace hgt {
 
-/// What a run leaves behind: metrics and checkpoints in the run folder, events on the control
-/// channel. Every rank has a recorder: they write checkpoints together, and rank 0's does the rest.
+/// Records a run: metrics and checkpoints in the run folder, events on the control channel. Every
+/// rank has a recorder: they write checkpoints together, and rank 0's does the rest.
 class Recorder {
  public:
   /// The ranks of the world of `savers` write checkpoints together.
   Recorder(const Config& config, const RunOptions& options, const ParameterTable& table,
            const Groups& savers, ControlChannel& channel);
 
-  /// The run starts from `checkpoint` ("": none) and will make steps: from now on the run folder
-  /// holds its branch, and the metrics files end at the step it starts from.
+  /// Call it if the run starts from `checkpoint` ("": none) and will make steps. From now on the
+  /// run folder holds its branch, and the metrics files end at the step it starts from.
   void begin(const TrainingState& state, const std::string& checkpoint);
   /// Reports what the run starts from; `begins`: whether it will make steps.
   void started(const TrainingState& state, const std::string& checkpoint, bool begins);
@@ -35,8 +35,8 @@ class Recorder {
             CheckpointWriter::Reason reason = CheckpointWriter::Reason::kDue);
   /// A line for the user, from rank 0.
   void notice(const std::string& text);
-  /// Waits for the last save, and says what the metrics lack. Throws the Error in which the save
-  /// failed, if it did, on rank 0.
+  /// Waits for the last save, and reports missing metrics. If the save failed, throws its Error on
+  /// rank 0.
   void finish();
 
  private:

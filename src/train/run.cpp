@@ -93,7 +93,7 @@ class Run {
 
   bool is_due(std::int64_t interval) const;
   bool at_last_step() const { return trainer_->state().step >= config_.training.train_iters; }
-  /// It was stopped on request, before its end.
+  /// Whether the run was stopped on request, before its end.
   bool is_stopped() const { return stop_requested_ && !at_last_step() && !early_stop_; }
   bool is_over() const { return at_last_step() || early_stop_ || stop_requested_; }
 
@@ -144,7 +144,7 @@ Error Run::explain(Error error) const {
   return error;
 }
 
-/// Comes before everything that takes memory, so that it finds some.
+/// Runs before everything that takes memory, so that there is memory for the measurement.
 void Run::measure_rates() {
   const DType dtype = config_.precision.compute_dtype();
   peak_rate_ = PeakRate::measure(stream_, dtype, comm_);
@@ -195,7 +195,7 @@ void Run::start() {
   trace_.plan(first_step_, config_.training.train_iters);
   early_stop_ = early_stop(config_.training, from.state, std::nullopt);
   report_start(from);
-  comm_.barrier();  // no rank can refuse any more
+  comm_.barrier();  // no rank can fail to start any more
   if (!is_over()) recorder_.begin(from.state, from.checkpoint);
   recorder_.started(from.state, from.checkpoint, !is_over());
 }
@@ -237,7 +237,7 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   peak_bytes_ = std::max(peak_bytes_, memory.peak_bytes);
   usage_ = {static_cast<double>(memory.bytes), static_cast<double>(peak_bytes_), result.comm_ms,
             static_cast<double>(result.sent_bytes)};
-  const bool first = result.step == first_step_ + 1;  // of the others nothing is known yet
+  const bool first = result.step == first_step_ + 1;  // the other ranks' usage is not known yet
   const RankUsage largest = first ? usage_ : result.usage;
   StepRecord record;
   record.step = result.step;
@@ -252,7 +252,8 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   record.samples_per_sec = static_cast<double>(config_.batch.train_batch_size) / seconds;
   record.mem_bytes = static_cast<std::int64_t>(largest.mem_bytes);
   record.mem_peak_bytes = static_cast<std::int64_t>(largest.mem_peak_bytes);
-  record.comm_ms = std::min(largest.comm_ms, step_ms);  // the others' are of an earlier step
+  record.comm_ms =
+      std::min(largest.comm_ms, step_ms);  // the other ranks' values are from an earlier step
   record.sent_bytes = largest.sent_bytes;
   record.data_wait_ms = result.data_wait_ms;
   record.mfu = peak_rate_->share(
@@ -292,7 +293,8 @@ void Run::evaluate(StepRecord& record) {
   count_evaluation(*record.eval_loss, trainer_->state());
 }
 
-/// The step changed the weights so much that they are of no use: it must not be saved.
+/// Throws if the validation loss is not finite: the step has made the weights useless, and must not
+/// be saved.
 void Run::require_finite_evaluation(const StepRecord& record) {
   if (!record.eval_loss || std::isfinite(*record.eval_loss)) return;
   throw Error(ErrorKind::kGuard,
@@ -326,8 +328,8 @@ void Run::save(bool due) {
                  due ? CheckpointWriter::Reason::kDue : CheckpointWriter::Reason::kBest);
 }
 
-/// Steps that were all skipped have trained nothing, however few they are. A dynamic loss scale may
-/// still have to be found by the steps of a short resumed job.
+/// Throws if every step was skipped, because then nothing was trained. A short resumed job with a
+/// dynamic loss scale may still be searching for the scale.
 void Run::require_an_update() const {
   const std::int64_t steps = trainer_->state().step - first_step_;
   const bool may_find_scale =

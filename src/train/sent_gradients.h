@@ -11,8 +11,8 @@
 
 namespace hgt {
 
-/// What a rank gives to the sums of its units' gradients: the gradients themselves, or a copy that
-/// is rounded to bf16 or fp16. Units that share a slot of gradients share one of copies, too.
+/// What a rank contributes to the sums of its units' gradients: the gradients themselves, or a copy
+/// rounded to bf16 or fp16. Units that share a slot for gradients also share one for copies.
 class SentGradients {
  public:
   /// `dtype`: fp32 for the gradients themselves. The slots must outlive this object.

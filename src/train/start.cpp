@@ -37,7 +37,7 @@ struct Parts {
   Communicator& comm = *groups.world;
 };
 
-/// Exchanges what ranks read of those of the buffers of which they need more than their own part.
+/// An exchange for the buffers of which ranks need more than their own part.
 StateExchange exchange_of(std::vector<FlatTensor> buffers, const Parts& parts) {
   std::erase_if(buffers, [](const FlatTensor& buffer) { return !buffer || buffer.sharded; });
   return {parts.table, parts.plan, *parts.groups.data, std::move(buffers)};
@@ -116,7 +116,7 @@ std::vector<std::string> origin_of(const std::string& run_dir) {
   return {folder};
 }
 
-/// What `find` finds in the run folder on rank 0.
+/// Rank 0's result of `find` in the run folder, on all ranks.
 std::vector<std::string> found_by_first(std::vector<std::string> (*find)(const std::string&),
                                         const Parts& parts) {
   const std::string found = run_together(parts.comm, [&]() -> std::string {

@@ -10,19 +10,19 @@
 
 namespace hgt {
 
-/// Gives all ranks of a data-parallel group what each has read of buffers of which all need the
-/// whole, chunk by chunk, while they read the rest. All ranks make the same collectives, in
-/// whichever order each of them reads.
+/// For buffers that every rank of a data-parallel group needs whole: exchanges what each rank has
+/// read, chunk by chunk, while the ranks read the rest. All ranks make the same collectives, even
+/// if they read in different orders.
 class StateExchange {
  public:
   static constexpr std::int64_t kElements = 4 << 20;  ///< of a chunk
 
-  /// `buffers`: of a rank's blocks, in the order in which they are best exchanged. `plan` outlives
-  /// this object.
+  /// `buffers`: buffers of all the rank's blocks, in the order in which to exchange them. `plan`
+  /// outlives this object.
   StateExchange(const ParameterTable& table, const RankPlan& plan, Communicator& group,
                 std::vector<FlatTensor> buffers);
-  /// This rank has read its part of the parameter, of the buffer with these values, which may be
-  /// none of those to exchange.
+  /// Call it when this rank has read its part of the parameter in the buffer with these values. The
+  /// buffer may be one that is not exchanged.
   void read(const Tensor& values, const Parameter& parameter);
   /// Exchanges what is left, even if it was not read, and waits for all.
   void finish();
@@ -39,7 +39,7 @@ class StateExchange {
   Communicator& group_;
   std::vector<Exchanged> buffers_;
   std::size_t buffer_ = 0, chunk_ = 0;  ///< the next to start
-  std::uint64_t ticket_ = 0;            ///< of the last one that was started; 0: none
+  std::uint64_t ticket_ = 0;            ///< of the last collective started; 0: none
 };
 
 }  // namespace hgt

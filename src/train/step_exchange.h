@@ -22,34 +22,35 @@ class StepExchange {
  public:
   /// `micros` is the number of micro-batches of all ranks together, `pieces` that of the pieces
   /// of the flat layout: each has its own sum of squares. `stream` computes the losses, `updates`
-  /// the rest. This is rank `rank` of `ranks`.
+  /// the rest. This rank is `rank` of `ranks`.
   StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream, Stream updates,
                int rank = 0, int ranks = 1);
 
-  /// What comes back.
+  /// What the device sends back.
   struct Results {
     Update update;
     double stop = 0, checkpoint = 0;  ///< how many ranks request it
-    RankUsage usage;  ///< the largest of all ranks' values, of the step that each sent them with
+    RankUsage usage;  ///< the largest of the values that the ranks sent with this step
   };
 
-  /// Queues: no loss and no square is known.
+  /// Queues: sets all that is summed to 0.
   void clear_sums();
   /// Where the losses of a micro-batch go, on the device.
   double* loss(std::int64_t micro) const { return sums_.as<double>().data() + micro; }
-  Tensor losses() const;   ///< of all micro-batches, there
-  Tensor squares() const;  ///< of all pieces, there
-  /// Sum over the ranks: the losses, the requests and what each rank uses, or the squares too.
+  Tensor losses() const;   ///< of all micro-batches, on the device
+  Tensor squares() const;  ///< of all pieces, on the device
+  /// Sum over the ranks the losses, the requests and what each rank uses; the second also the
+  /// squares.
   void sum_losses(Communicator& comm) const;
   void sum_losses_and_squares(Communicator& comm) const;
-  Update* update() const { return static_cast<Update*>(update_.data()); }  ///< there
+  Update* update() const { return static_cast<Update*>(update_.data()); }  ///< on the device
 
   /// Queues: the first part of the update, the requests and what this rank uses, to the device.
   void send(const Update& update, bool stop, bool checkpoint, const RankUsage& usage = {});
   /// Queues: the results, on their way back.
   void fetch();
-  /// Waits for the earliest fetched results that are not taken yet. Throws the communicator's error
-  /// if it failed in that time.
+  /// Waits for the earliest results that were fetched and not taken yet. Throws the communicator's
+  /// error if it failed in that time.
   Results take(Communicator& comm);
 
  private:

@@ -11,8 +11,8 @@
 
 namespace hgt {
 
-/// Pieces of a step that queue the same in every step, as CUDA graphs: one launch instead of one a
-/// kernel. A collective within a piece cuts its graph (comm/between_graphs.h).
+/// Runs pieces of a step that queue the same work in every step as CUDA graphs: one launch instead
+/// of one per kernel. A collective within a piece cuts its graph (comm/between_graphs.h).
 class StepGraphs {
  public:
   /// What identifies a piece: what it does, and to which block, in which slot; or which part of the
@@ -24,12 +24,13 @@ class StepGraphs {
     auto operator<=>(const Key&) const = default;
   };
 
-  /// If not `enabled`, and on the CPU, every piece is queued as it is.
+  /// If not `enabled`, and on the CPU, every piece is queued directly.
   StepGraphs(Stream stream, bool enabled)
       : stream_(stream), enabled_(enabled && !stream.device().is_cpu()) {}
 
-  /// Queues what `piece` queues. The first call runs it directly, because it makes what is kept
-  /// (plans of products, scratch). The second call captures it, and later calls launch the graph.
+  /// Queues the work of `piece`. The first call runs it directly, because it may allocate what
+  /// later calls reuse (plans of products, scratch memory). The second call captures it, and later
+  /// calls launch the graph.
   template <class Piece>
   void run(Key key, const Piece& piece) {
     if (enabled_)
@@ -37,7 +38,7 @@ class StepGraphs {
     else
       piece();
   }
-  /// Call this if what was captured is not what the pieces queue any more.
+  /// Call this when the pieces would queue other work than was captured.
   void forget() { graphs_.clear(); }
 
  private:
@@ -50,7 +51,7 @@ class StepGraphs {
   }
   const Stream stream_;
   const bool enabled_;
-  std::map<Key, std::optional<CudaGraph>> graphs_;  ///< empty once a piece was queued as it is
+  std::map<Key, std::optional<CudaGraph>> graphs_;  ///< no value after the first, direct run
 };
 
 }  // namespace hgt

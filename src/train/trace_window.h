@@ -10,24 +10,23 @@
 
 namespace hgt {
 
-/// Records the spans of some steps of a run, the rare ones from its start to its end, and
-/// leaves them in the run folder, rank 0 with their profile.
+/// Records the spans of some steps of a run, and rare spans from its start to its end, and writes
+/// them to the run folder; rank 0 also writes their profile.
 class TraceWindow {
  public:
   /// Records `options.record_steps` steps. The first two steps, which warm up, are not recorded if
-  /// there are more. 0: nothing is recorded, and nothing happens here. `place`: the rank's in the
-  /// layout, "" = none to tell.
+  /// there are more. 0: nothing is recorded. `place`: the rank's place in the layout, may be "".
   TraceWindow(const RunOptions& options, int rank, std::string place);
   ~TraceWindow();
 
-  /// Measures what the profile compares with. All ranks measure at once because they compute at
-  /// once.
+  /// Measures the rates with which the profile compares. All ranks measure at once because they
+  /// compute at once.
   void measure_ceilings(Stream stream, DType compute_dtype);
-  /// The run takes the steps from first_step + 1 to last_step.
+  /// Call it once it is known that the run makes the steps from first_step + 1 to last_step.
   void plan(std::int64_t first_step, std::int64_t last_step);
-  /// Comes before each step; once the recorded ones are over, what there is of them is written.
+  /// Call it before each step. After the last recorded step it writes the spans.
   void before_step(std::int64_t step);
-  /// The run is over.
+  /// Call it when the run is over. Writes the spans.
   void finish();
 
  private:

@@ -32,7 +32,8 @@ namespace {
 /// will not recover.
 constexpr std::int64_t kMaxSkipped = 100;
 
-/// After how many micro-batches a stage that splits its backward uses the same memory; else 0.
+/// After how many micro-batches a stage that splits its backward reuses memory; 0 if it does not
+/// split it.
 int split_period(const Config& config, const StepShape& shape) {
   return shape.split() ? static_cast<int>(activation_sizes(config, shape).front().period()) : 0;
 }

@@ -22,7 +22,8 @@
 namespace hgt {
 namespace {
 
-/// The job with a model whose layers differ like the job's: the first ones may be recomputed.
+/// The job with a small model that has the job's kinds of layers: some of its first ones may be
+/// recomputed.
 Config small_job(Config config) {
   std::int64_t& layers = config.model.num_hidden_layers;
   std::int64_t& recomputed = config.recompute.num_layers;
@@ -32,8 +33,8 @@ Config small_job(Config config) {
   return config;
 }
 
-/// Fills `values` [N], fp32, with numbers as a new model has them: what multiplies zeros takes less
-/// power, and may run at another pace.
+/// Fills `values` [N], fp32, with numbers like a new model's, because multiplying zeros takes less
+/// power and may run at another clock rate.
 void fill(const Tensor& values, const CudaQueue& queue) {
   const std::int64_t count = std::min<std::int64_t>(values.numel(), 1 << 20);
   const Buffer drawn("numbers to try products with", count * 4);
@@ -111,7 +112,7 @@ std::string tune_products(const Config& config, int rank, int ranks, Store& stor
   try {
     compute_alone(small_job(config), make_layout(config.parallelism, ranks).coordinates_of(rank),
                   queue);
-  } catch (const Error& error) {  // too little memory: training says so better
+  } catch (const Error& error) {  // too little memory; training reports it with more detail
     trouble = "; the others when they are first computed, because of " + error.message();
   }
   const ProductChoices chosen = product_choices(queue);

@@ -94,8 +94,8 @@ void UnitExchange::gather(int unit) {
       comm_.start_all_gather(bytes_of(slots_.weights(unit)), state(unit).weight_bytes);
 }
 
-/// From the shard to the unit's slot. If the shard is offloaded, neither what is computed meanwhile
-/// waits for the copy, nor do the collectives that were started before.
+/// Copies the weights from the shard to the unit's slot. If the shard is offloaded, neither the
+/// computation nor the collectives that were started before wait for the copy.
 void UnitExchange::copy_own_weights(int unit) {
   const FlatTensor shard = buffers_.weights();
   const bool offloaded = shard.values.device() != buffers_.device;
@@ -132,8 +132,9 @@ void UnitExchange::reduce(int unit) {
     state(unit).reducing = ticket;
 }
 
-/// This rank's part of the sum, once that is there. The sum of earlier micro-batches comes back
-/// from the host to be added: the host itself would have to wait for each part.
+/// Copies this rank's part of the sum to the host once it is there. The sum of earlier
+/// micro-batches comes back and is added on the GPU, because the host would have to wait for each
+/// part.
 void UnitExchange::copy_to_host(int unit, std::uint64_t ticket) {
   UnitState& u = state(unit);
   const CudaQueue& copies = host_->to_host;
@@ -209,7 +210,7 @@ void UnitExchange::wait_for_sum(int unit) {
   take_back_sum(unit, stream_);
 }
 
-/// What this rank has of it becomes the gradients': all, or its own part.
+/// Copies the sum back into the gradients: all of it, or this rank's own part.
 void UnitExchange::take_back_sum(int unit, Stream stream) {
   if (!sent_.are_copies()) return;
   const Tensor sum = sent_.copy(unit), gradients = slots_.gradients(unit);

@@ -18,10 +18,10 @@
 namespace hgt {
 
 /// Gathers the units' parameters and sums their gradients over the ranks, as the actions of a
-/// schedule say. Collectives are started; what needs their result waits for it. All ranks make the
-/// same calls in the same order, except for the waits.
+/// schedule say. Actions start collectives; a computation that needs a result waits for it. All
+/// ranks make the same calls in the same order, except for the waits.
 ///
-/// What is offloaded is copied to the device and back meanwhile: a unit's part of the sum goes to
+/// If gradients or parameters are offloaded, they are copied meanwhile: a unit's part of the sum to
 /// the host after its reduction; the part to gather, or what an update has changed, to the device.
 class UnitExchange {
  public:
@@ -32,12 +32,13 @@ class UnitExchange {
   UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
                Communicator& comm, Stream stream, const Update* update, WaitClock& clock,
                DType sent, bool losses_follow);
-  /// Waits for what is on its way, because it uses the buffers; not if the communicator failed.
+  /// Waits for collectives under way, because they use the buffers, unless the communicator failed.
   ~UnitExchange();
   UnitExchange(const UnitExchange&) = delete;
   UnitExchange& operator=(const UnitExchange&) = delete;
 
-  /// A step begins: the gradients are 0. If the run is halted, this rank's part of them stays.
+  /// Call it when a step begins. Sets the gradients to 0. If the run is halted, this rank's part of
+  /// them stays.
   void clear_gradients();
 
   // Actions.
@@ -47,26 +48,26 @@ class UnitExchange {
   void reduce(int unit);
   void accumulate(int unit);
 
-  /// Waits until the parameters that a block reads are there.
+  /// Waits until the parameters that a block reads have arrived.
   void require_parameters(int block);
   /// Waits for the sums that were started, unless the losses follow. If they are offloaded, the
-  /// host waits, also for all else that the stream has.
+  /// host waits, also for all other work of the stream.
   void wait_for_sums();
   /// Starts to send a unit's updated weights to the device; only if buffers.sends_weights().
   void send(int unit);
-  /// What the stream gets from now on comes after what was sent.
+  /// Work queued on the stream from now on runs after the weights have arrived.
   void finish_sending();
-  /// Waits for all that was started.
+  /// Waits for everything that was started.
   void wait_for_all();
 
  private:
   struct UnitState {
     std::vector<OwnedRange> owners;                    ///< counted from the unit's begin
     std::vector<OwnedRange> weight_bytes;              ///< the same in bytes of the weights
-    std::vector<Slice> own;                            ///< this rank's slices of it
+    std::vector<Slice> own;                            ///< this rank's slices of the unit
     std::optional<std::uint64_t> gathering, reducing;  ///< tickets
-    bool is_arriving = false;                          ///< from the host
-    bool has_sum = false;  ///< its part of the shard has a sum of this step
+    bool is_arriving = false;                          ///< weights are on their way from the host
+    bool has_sum = false;  ///< the shard holds a sum of this step for the unit
   };
   UnitState& state(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   void copy_own_weights(int unit);

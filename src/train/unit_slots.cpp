@@ -5,7 +5,7 @@
 namespace hgt {
 namespace {
 
-/// What a block has here whose values are not: only a type and a device.
+/// The tensor of a block whose values this rank does not have: only a type and a device.
 Tensor nothing(DType dtype, Device device) {
   return Tensor(nullptr, {0}, dtype, device);
 }

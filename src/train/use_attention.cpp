@@ -9,7 +9,7 @@
 namespace hgt {
 namespace {
 
-/// Why cuDNN is not asked; "" if it is.
+/// Why cuDNN is not used; "" if it is tried.
 std::string why_not_cudnn(const Config& config) {
   if (config.parallelism.context_parallel_size > 1)
     return "context ranks have parts of the sequences";

@@ -24,14 +24,14 @@ class WaitClock {
     wait();
     end();
   }
-  /// Adds to the step what was measured elsewhere.
+  /// Adds a wait that was measured elsewhere to the current step.
   void add_ns(std::int64_t ns) { step(begun_).ms += static_cast<double>(ns) * 1e-6; }
   /// How long the earliest step that was not taken yet has waited. The device must have finished
   /// it.
   double take_ms();
 
  private:
-  /// On a GPU: around the work that waits.
+  /// On a GPU: events before and after the work that waits.
   struct Events {
     CudaEvent begun, ended;
   };

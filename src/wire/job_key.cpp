@@ -46,7 +46,7 @@ std::string JobKey::hex() const {
 }
 
 bool JobKey::matches(const JobKey& other) const noexcept {
-  // Volatile: the compiler must not leave the loop at the first difference.
+  // Volatile, so that the compiler does not leave the loop at the first difference.
   volatile std::uint8_t difference = 0;
   volatile std::uint8_t any = 0;
   for (std::size_t i = 0; i < bytes_.size(); ++i) {

@@ -4,14 +4,16 @@
 
 namespace hgt {
 
-/// Who a worker is, by the field's environment contract. Absent variables mean a worker on its own.
+/// The identity of a worker, from the environment variables that torchrun also sets. Without them,
+/// the worker is on its own.
 struct Environment {
   int rank = 0;        ///< RANK
   int local_rank = 0;  ///< LOCAL_RANK, of the ranks of this machine
   int world_size = 1;  ///< WORLD_SIZE
   int num_hosts = 1;   ///< GROUP_WORLD_SIZE
-  int host = 0;        ///< GROUP_RANK, of these
-  /// A host of the network in which the ranks speak: this one as HGTRAIN_ADDRESS, else MASTER_ADDR.
+  int host = 0;        ///< GROUP_RANK, the number of this host
+  /// A host in the network that the ranks use: HGTRAIN_ADDRESS, which is this host's address, else
+  /// MASTER_ADDR.
   std::string network_host = "127.0.0.1";
 };
 

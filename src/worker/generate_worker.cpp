@@ -60,7 +60,7 @@ void print(std::string_view text) {
   if (std::fflush(stdout) != 0) throw_file_error("write", "standard output", errno);
 }
 
-/// Text as it comes; a line end behind the last.
+/// Prints the text piece by piece, and a newline at the end.
 void print_text(Generator& generator, const std::vector<std::int32_t>& ids,
                 const std::string& prompt, const GenerateRequest& request) {
   TextStream stream;
@@ -70,7 +70,8 @@ void print_text(Generator& generator, const std::vector<std::int32_t>& ids,
     last = text.back();
     print(text);
   };
-  std::string held = request.output == "text" ? prompt : "";  // until nothing is wrong with it
+  std::string held =
+      request.output == "text" ? prompt : "";  // held back until the prompt is accepted
   const StopReason stop =
       generator.run(ids, request.max_tokens, sampling_of(request), [&](std::string_view text) {
         show(stream.add(std::exchange(held, {}) + std::string(text)));

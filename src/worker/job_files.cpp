@@ -23,7 +23,7 @@ constexpr std::chrono::minutes kTimeout{10};
 constexpr std::int64_t kMaxProgramBytes = 1 << 30, kMaxConfigBytes = 8 << 20,
                        kMaxTokenizerBytes = 256 << 20;
 
-/// What rank 0 says about `what`.
+/// Rank 0's text for `what`, which it publishes in the store.
 std::string said_by_first(ControlChannel& channel, const Environment& environment,
                           const std::string& what, const std::string& mine) {
   if (environment.rank > 0) return channel.get(what, kTimeout);
@@ -31,7 +31,8 @@ std::string said_by_first(ControlChannel& channel, const Environment& environmen
   return mine;
 }
 
-/// The program of another host is another file: Error if it is not the same.
+/// Error(kConfig) if this host's program differs from rank 0's, because each host runs its own
+/// file.
 void require_same_program(ControlChannel& channel, const Environment& environment) {
   if (environment.num_hosts == 1) return;
   const std::string mine = fmt::format("{:x}", xxh3(read_file("/proc/self/exe", kMaxProgramBytes)));
@@ -57,7 +58,7 @@ std::string begin_of_branch(const std::string& run_dir) {
     const auto origin = read_origin(run_dir);
     return origin ? origin_folder(run_dir, *origin) : "";
   } catch (const Error&) {
-    return "";  // who needs it reports the error
+    return "";  // whoever needs the file reports the error
   }
 }
 

@@ -12,8 +12,8 @@ namespace hgt {
 
 struct Config;
 
-/// The config of the job, which rank 0 reads at `path` and gives to all: other hosts need not have
-/// the file. Error(kConfig) if this rank runs another program than rank 0.
+/// The config of the job. Rank 0 reads it from `path` and sends it to all, because other hosts may
+/// lack the file. Error(kConfig) if this rank runs another program than rank 0.
 Config config_of_job(ControlChannel& channel, const Environment& environment,
                      const std::string& path);
 

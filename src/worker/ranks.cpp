@@ -37,9 +37,9 @@ GroupOptions group_options(const Config& job, const Environment& environment) {
           .rounds_once = job.gradient_sum_dtype() != DType::kF32};
 }
 
-/// This rank's own in numbers, in the network in which the ranks speak. Error(kDevice) if other
-/// hosts cannot use it: on many machines, /etc/hosts says that the own name is 127.0.1.1. Who names
-/// the loopback itself has all "hosts" on one machine.
+/// This rank's own numeric address in the network that the ranks use. Error(kDevice) if other hosts
+/// cannot reach it: on many machines, /etc/hosts maps the machine's name to 127.0.1.1. If the
+/// loopback itself is named, all "hosts" are on one machine.
 std::string own_address(const Environment& environment) {
   const std::string address = address_towards(environment.network_host);
   const bool may_be_loopback = environment.num_hosts == 1 || is_loopback(environment.network_host);
@@ -52,7 +52,7 @@ std::string own_address(const Environment& environment) {
                           list_interfaces()));
 }
 
-/// The worker's channel for a thread that saves: nobody reports its progress.
+/// The channel for a thread that saves; its progress is not part of the heartbeats.
 class SideChannel final : public ControlChannel {
  public:
   explicit SideChannel(ControlChannel& main) : main_(main) {}
@@ -155,7 +155,8 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
   GroupOptions group = group_options(job, environment);
   group.aborted = aborted;
   const Layout layout = make_layout(job.parallelism, environment.world_size);
-  if (layout.group_size() < layout.world_size()) group.rounds_once = false;  // it sums no gradients
+  if (layout.group_size() < layout.world_size())
+    group.rounds_once = false;  // such a group sums no gradients
   return connect(channel, job, environment, queue, group);
 }
 

@@ -21,14 +21,14 @@ namespace hgt {
 
 struct Config;
 
-/// The queue of the worker's own GPU, which does products as the config asks; null if the device is
-/// the CPU. Error(kDevice) if there is no GPU for it.
+/// A queue of the worker's own GPU, which computes products as the config asks; null if the device
+/// is the CPU. Error(kDevice) if there is no GPU for the worker.
 std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment);
 
-/// Sets how much memory the plan of a job of this model may count on (hardware.gpu_bytes): the
-/// least of the ranks' GPUs, because ranks that share layers make the same calls. All ranks call
-/// it, before anything is allocated. The queue then does attention as the config asks, which is
-/// logged; the user hears if cuDNN is missing.
+/// Sets how much memory the job's plan may count on (hardware.gpu_bytes): the smallest of the
+/// ranks' GPUs, because ranks that share layers make the same calls. All ranks call it, before
+/// anything is allocated. The queue then computes attention as the config asks, which is logged; if
+/// cuDNN is missing, a notice says so.
 void plan_device(Config& config, const Environment& environment, ControlChannel& channel,
                  const CudaQueue& queue);
 
@@ -36,8 +36,8 @@ struct Connection {
   std::unique_ptr<Communicator> communicator;
   std::string backend_name;  ///< "NCCL", ...; "" for a worker on its own
 };
-/// Connects the ranks of a job as its config has it. `queue` is open_device's, and outlives the
-/// communicator; once `aborted` is true, connecting ends.
+/// Connects the ranks of a job with the backend of its config. `queue` is open_device's, and
+/// outlives the communicator; once `aborted` is true, connecting ends.
 Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
                          const CudaQueue* queue, const std::atomic<bool>* aborted = nullptr);
 
@@ -49,12 +49,12 @@ std::unique_ptr<ConnectedGroups> connect_groups(ControlChannel& channel, const C
                                                 const std::atomic<bool>* aborted = nullptr,
                                                 const std::string& name = "layout");
 
-/// Second communicators of the same ranks, of host memory alone.
+/// A second set of communicators for the same ranks, for host memory alone.
 struct SaveGroup {
   std::unique_ptr<ControlChannel> channel;  ///< its own, so that heartbeats do not count saves
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Communicator> tensor;  ///< null without tensor parallelism
-  std::optional<Groups> groups;          ///< of these two; none if there is none
+  std::optional<Groups> groups;          ///< of these two communicators; nullopt if there are none
 
   void abort() noexcept;
 };
@@ -62,22 +62,22 @@ struct SaveGroup {
 SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
                              const Environment& environment);
 
-/// Gives all ranks of the job the folders that rank 0's host has; tells the user if some do not see
-/// them.
+/// Gives all ranks of the job access to the folders of rank 0's host, with a notice if some hosts
+/// do not see them.
 std::unique_ptr<OwnerFiles> connect_files(ControlChannel& channel, const Config& job,
                                           const Environment& environment, Communicator& world,
                                           const OwnerFiles::Folders& folders,
                                           const std::atomic<bool>* aborted);
 
-/// The warning if NCCL took a slower network than the machine has; "" if it did not.
+/// A warning if NCCL chose a slower network than the machine has; "" if it did not.
 std::string slower_network(const std::vector<std::string>& transports, const Network& network);
-/// Tells over which transports NCCL has connected the ranks, whose log this is.
+/// Reports over which transports NCCL has connected the ranks, according to its log.
 void report_transports(ControlChannel& channel, const Environment& environment, const NcclLog& log);
 
 /// Writes where each thread stands to stderr.
 void show_stacks();
 
-/// The main of a rank that leaves nothing to save: runs `body` with the control channel, and
+/// The main function of a rank that has nothing to save: runs `body` with the control channel, and
 /// reports the exception that ends it. If the launcher or a peer ends the job, the process exits at
 /// once. Returns the exit status.
 int run_rank(const std::function<void(ControlChannel&)>& body);

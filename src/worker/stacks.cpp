@@ -26,7 +26,8 @@ constexpr int kOwnFrames = 2;  // of the handler, and of the kernel's return fro
 constexpr std::size_t kMaxName = 120;
 constexpr std::int64_t kAnswerNs = 200'000'000;
 
-/// What a thread is asked for. One that does not answer in time may still do so: it is never freed.
+/// A request to a thread for its stack. It is never freed, because a thread may still answer after
+/// the time limit.
 struct Question {
   std::array<void*, kDepth> frames;
   int depth = 0;

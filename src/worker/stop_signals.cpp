@@ -9,10 +9,10 @@ StopSignals::StopSignals(std::atomic<bool>& stop) {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals_, signal);
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   // These are sent to all processes of a job; the launcher tells the workers what to do about them.
-  sigset_t fronts;
-  sigemptyset(&fronts);
-  for (const int signal : {SIGUSR2, SIGHUP}) sigaddset(&fronts, signal);
-  pthread_sigmask(SIG_BLOCK, &fronts, nullptr);
+  sigset_t job_signals;
+  sigemptyset(&job_signals);
+  for (const int signal : {SIGUSR2, SIGHUP}) sigaddset(&job_signals, signal);
+  pthread_sigmask(SIG_BLOCK, &job_signals, nullptr);
   thread_ = std::thread([this, &stop] {
     int signal = 0;
     while (sigwait(&signals_, &signal) == 0 && !closing_) stop = true;

@@ -6,10 +6,10 @@
 
 namespace hgt {
 
-/// Turns SIGTERM, SIGINT and SIGUSR1 into a flag for as long as it lives. They are blocked in every
-/// thread and waited for by one of its own: no handler ever runs on a thread that computes, because
-/// oneDNN's sgemm keeps its stack in a buffer on the heap, and a signal's frame would be written
-/// over what lies below. Make it before any other thread, which inherits what is blocked.
+/// Turns SIGTERM, SIGINT and SIGUSR1 into a flag while it lives. All threads block them, and a
+/// thread of this object waits for them. So no handler runs on a thread that computes: oneDNN's
+/// sgemm keeps its stack in a buffer on the heap, and a signal's frame would overwrite what lies
+/// below. Make it before any other thread, because threads inherit the set of blocked signals.
 class StopSignals {
  public:
   explicit StopSignals(std::atomic<bool>& stop);

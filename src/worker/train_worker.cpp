@@ -30,7 +30,7 @@
 namespace hgt {
 namespace {
 
-/// The communicators of the job, once they exist; what the control channel aborts.
+/// The communicators of the job, once they exist, which the control channel aborts.
 class Group {
  public:
   /// The group owns the queue, if there is one, from now on.
@@ -55,7 +55,7 @@ class Group {
     if (aborted_) abort_all();
     return groups_->get();
   }
-  /// Null if no saves are made in the background, or by one rank.
+  /// Null if there are no saves in the background, or only one rank.
   const Groups* savers() const { return savers_.groups ? &*savers_.groups : nullptr; }
   /// Waits for the peers unless aborted; the channel must still be there.
   void leave() {
@@ -110,7 +110,8 @@ void log_header(const Environment& environment, const Config& config) {
       at.pipeline, layout.pipeline_size, config.zero.stage);
 }
 
-/// The launcher hears why before any peer sees this rank's connections go.
+/// Reports the error to the launcher before this rank's connections close, so that no peer's
+/// failure comes first.
 int report(ControlChannel& channel, const Error& error) {
   log_error("{}", error.text());
   channel.send("failed", failed_body(error));

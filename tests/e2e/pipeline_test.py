@@ -50,7 +50,7 @@ class PipelineTest(job.JobTest):
                 self.job.train(run, *MODEL, *flags, *stages(3 if layout == 'pp3' else 2), *more, workers=workers)
                 self.assert_close(run, f'{name}1')
 
-    def test_stages_without_layers_hand_on(self):
+    def test_stages_without_layers_pass_their_input_through(self):
         """The embedding, the head and layers may have stages of their own, with others that have nothing between them."""
         self.job.train('one of llama', *LLAMA, '--model.attention_dropout', 0.1, workers=1)
         for name, split, flags in (('1f1b', [0, 4, 0, 0], ()), ('gpipe', [4, 0, 0], ()), ('zb_h1', [0, 0, 4, 0], ()),

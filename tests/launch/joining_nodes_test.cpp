@@ -85,7 +85,7 @@ TEST_CASE("nodes that do not join in time are missing, each with how long it had
   hosts[0].state = hosts[1].state = State::kHere;
   hosts[2].spec.name = "c";
   Waiting waiting(std::move(hosts));
-  waiting.nodes.await();
+  waiting.nodes.start_waiting();
   while (waiting.missing.empty()) waiting.io.run_one();
   CHECK(waiting.missing == std::vector<std::string>{"c: it has not joined within 0 s"});
 }

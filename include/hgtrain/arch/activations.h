@@ -31,13 +31,15 @@ struct ActivationSizes {
   std::int64_t tensor_size = 1;        ///< ranks that share each layer
   SplitBackward split = {};            ///< what is held for the backward of the weights
   std::int64_t context_size = 1;       ///< ranks that share each sequence
-  std::int64_t tensor_rank = 0;        ///< among those that share layers; only with split_rows
-  bool split_rows = false;             ///< they split the rows of what each would have whole
-  std::int64_t logit_rows = 0;         ///< computed at a time, at most; 0: logit_rows()
+  std::int64_t tensor_rank = 0;        ///< this rank's number among them; only with split_rows
+  bool split_rows =
+      false;  ///< the ranks also split the rows of activations that each would have whole
+  std::int64_t logit_rows = 0;  ///< rows of logits computed at a time, at most; 0: logit_rows()
 
-  Range layers(const ModelConfig& model) const;  ///< of these blocks, counted from 0
+  Range layers(const ModelConfig& model) const;  ///< the layers among the blocks, counted from 0
   bool has_head(const ModelConfig& model) const;
-  bool hands_on(const ModelConfig& model) const;  ///< the block of a stage without layers
+  bool passes_through(
+      const ModelConfig& model) const;  ///< whether this is the block of a stage without layers
   std::int64_t rows() const { return batch * (seq_length / context_size); }
   /// The rank's rows of the residual stream.
   Range own_rows() const {
@@ -61,13 +63,13 @@ struct PlannedTensor {
   DType dtype = DType::kF32;
   struct OfRange {
     std::int64_t slots = 1;  ///< micro-batch m has the copies of slot m % slots
-    Range layers = {};       ///< of the range's, those with a copy for each slot
+    Range layers = {};       ///< the range's layers that have a copy for each slot
 
     std::int64_t copies() const { return slots * layers.size(); }
   };
-  std::vector<OfRange> of_ranges = {};  ///< one for each range, except for the last ones that lack
-                                        ///< the tensor
-  bool has_shared_copy = false;         ///< for the other layers of all ranges
+  std::vector<OfRange> of_ranges =
+      {};  ///< one for each range; the last ranges that lack the tensor are left out
+  bool has_shared_copy = false;  ///< one copy, for the other layers of all ranges
 
   std::int64_t copies() const;
   /// The number of a micro-batch's copy for a layer of a range; -1 if the layer has none.
@@ -76,10 +78,10 @@ struct PlannedTensor {
   std::int64_t bytes() const;  ///< of all copies
 };
 
-/// All activations that the module model allocates and binds for some ranges of blocks, by name:
-/// the only list of them. Of a model that ranks share, `model` is a rank's part. Names and shapes,
-/// with N = B T' rows of T' = T / context_size tokens each, n of them the rank's own, Q = (H + 2 K)
-/// D, M = F or, if the MLP is gated, 2 F:
+/// All activations that the module model allocates and binds for some ranges of blocks, by name.
+/// This is the only list of them. If ranks share the model, `model` is one rank's part. Names and
+/// shapes, with N = B T' rows of T' = T / context_size tokens each, n of them the rank's own, Q =
+/// (H + 2 K) D, M = F or, if the MLP is gated, 2 F:
 ///
 ///   layer   norm1 [n, C], norm1_mean [n] (layer norm), norm1_scale [n], qkv [N, Q],
 ///           qk [N, (H + K) D], q_scale [N, H] and k_scale [N, K] (q/k norm), attention [N, H D],
@@ -93,10 +95,10 @@ struct PlannedTensor {
 ///
 /// If the backward is split, a layer keeps for its second half the inputs of its products (norm1,
 /// attention, norm2, activated) and, from the first half on, the gradients of their outputs: d_qkv,
-/// d_out [N, C], d_up, d_down [N, C]. Of inputs that are recomputed, "recomputed norm1" etc. are
-/// kept from the first half on.
+/// d_out [N, C], d_up, d_down [N, C]. If such an input is recomputed, the layer keeps "recomputed
+/// norm1" and so on from the first half on.
 ///
-/// A block that hands on has embedded and d_hidden and, for what is sent on, an output for each
+/// The block of a stage without layers has embedded, d_hidden and, to send from, an output for each
 /// slot.
 ///
 /// Means, scales, lse, losses and softmax_parts are fp32; all others have `sizes.dtype`.
@@ -114,8 +116,8 @@ std::vector<ActivationSizes> activation_sizes(const Config& config, const StepSh
 /// them if that takes no more than 1 MiB.
 std::int64_t partial_gradient_bytes(const std::vector<PartialGradients>& partial);
 
-/// R: the rows of logits that are computed at a time, so that they take some 64 MiB. That is the
-/// CPU's; for a GPU's see arch/gpu_scratch.h.
+/// R: the rows of logits that the CPU computes at a time, so that they take some 64 MiB. For a GPU,
+/// see arch/gpu_scratch.h.
 std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows);
 
 }  // namespace hgt

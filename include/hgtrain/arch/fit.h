@@ -26,10 +26,11 @@ using Fits = std::function<bool(const Config&)>;
 std::int64_t largest_micro_batch(const Config& config, const Fits& fits,
                                  std::int64_t below = INT64_MAX);
 
-/// A hint with the first few changes that make a job of the same workers fit, those first that cost
-/// the least time: single settings or, if none suffices, pairs, or one change of several settings
-/// that are all needed. The plan has said of each that the job then fits. `narrow` is the 16-bit
-/// type in which the device computes; `others` are further settings that are known to suffice.
+/// A hint that names a few changes with which the job fits on the same workers, the ones that cost
+/// the least time first. They are single settings, or pairs if no single setting suffices, or one
+/// combination of settings that are all needed. Each has been checked against the plan. `narrow` is
+/// the 16-bit type in which the device computes; `others` are further settings that are known to
+/// suffice.
 std::string how_to_fit(const Config& config, const Fits& fits, DType narrow,
                        std::vector<std::string> others = {});
 

@@ -25,11 +25,12 @@ struct FlatSpec {
   /// What the optimizer updates: the weights that the model computes with or, if these are a
   /// rounded or a sent copy, the masters.
   FlatBufferSpec parameters;
-  FlatBufferSpec gradients;               ///< that the optimizer reads
+  FlatBufferSpec gradients;               ///< the gradients that the optimizer reads
   std::vector<FlatBufferSpec> state;      ///< named by optimizer_state()
   std::optional<FlatBufferSpec> ema;      ///< with training.ema_decay
   std::optional<FlatBufferSpec> rounded;  ///< a copy of the parameters in the compute dtype
-  std::optional<FlatBufferSpec> sent;     ///< the GPU's copy of what an offloaded optimizer leaves
+  std::optional<FlatBufferSpec>
+      sent;  ///< the GPU's copy of the weights, if the optimizer is offloaded
 };
 
 /// `zero_stage` is the rank plan's. Workers on the CPU (`on_gpu` false) offload nothing.

@@ -11,7 +11,7 @@ struct Config;
 /// nothing.
 struct GpuScratch {
   std::int64_t logit_rows = 0;  ///< rows of logits that are computed at a time
-  /// What the parts of cuDNN's deterministic attention backward may take.
+  /// The most memory that cuDNN's deterministic attention backward may take for its parts.
   std::int64_t attention_part_bytes = 0;
 };
 

@@ -22,17 +22,17 @@ struct Allocation {
 /// state, the moving average of the parameters, activations, the scratch memory of the CPU threads,
 /// the copy from which an asynchronous save writes (of all but 16-bit weights and gradients; the
 /// worker's part), the buffers of checkpoints, and the memory that workers of a machine share.
-/// If the device is cuda, the table has what lies on the GPU: the same without these three, with
-/// the GPU's scratch memory and the memory of CUDA's libraries, but without the driver's context,
-/// and without what is offloaded.
+/// If the device is cuda, the table lists what lies on the GPU: all of this except the last three,
+/// and also the GPU's scratch memory and the memory of CUDA's libraries. The driver's context and
+/// what is offloaded are not in it.
 ///
-/// The table of a rank of a pipeline stage, or the largest of them. Of ranks with unequal shards,
-/// the one with the largest counts.
+/// The table is that of a rank of the pipeline stage `stage` or, without `stage`, of the stage that
+/// needs most. If shards are unequal, it is that of the rank with the largest one.
 std::vector<Allocation> memory_table(const Config& config, int threads);
 std::vector<Allocation> memory_table(const Config& config, int threads, int stage);
 
-/// What a worker of a pipeline stage keeps in page-locked host memory: the same rows; none on the
-/// CPU and without offloading.
+/// What a worker of a pipeline stage keeps in page-locked host memory, in rows like those of
+/// memory_table(). Empty on the CPU and without offloading.
 std::vector<Allocation> offloaded_memory(const Config& config, int stage = 0);
 
 /// Error(kConfig) if a model is too wide for the GPU kernels: if its rows are wider than
@@ -45,7 +45,7 @@ inline constexpr std::int64_t kCheckpointBufferBytes = 8 << 20;
 inline constexpr std::int64_t kCheckpointExchangeBytes = 8 << 20;
 
 /// What a worker copies for a save, in bytes: its part of parameters, optimizer state and moving
-/// average. On a GPU, that is host memory; nothing, if they are offloaded and the save is not
+/// average. For a GPU this is host memory, and 0 if they are offloaded and the save is not
 /// asynchronous.
 std::int64_t save_bytes(const Config& config);
 

@@ -9,15 +9,15 @@ namespace hgt {
 struct Config;
 
 /// The blocks of each stage of the config's pipeline or, if it is interleaved, of each virtual
-/// stage v, which is stage v % P's: the first has the embedding, the last one the head. One between
-/// them without a layer has a block of its own, which has no parameters and hands on what it gets;
-/// its number, L + 2 + v of L layers, is above those of the model's blocks. The layers are those of
-/// pipeline_layer_split or, if it is empty, split so that the stage with the most floating-point
-/// operations, those of embedding and head counted, has as few as possible, and so has, of the
-/// splits that are equal in this, the virtual stage with the most. If it is interleaved and layers
-/// have different windows, it is one from which no layer can move to such an effect. Error(kConfig)
-/// if the split does not fit the model or the number of stages, or if there is none and a (virtual)
-/// stage between the first and the last would have no layer.
+/// stage v, which belongs to stage v % P. The first has the embedding, the last the head. If one
+/// between them has no layer, it gets a block of its own, which has no parameters and passes its
+/// input through; that block has the number L + 2 + v, with L layers, which no block of the model
+/// has. The layers are split as pipeline_layer_split says. If that is empty, the split is the one
+/// whose busiest stage has the fewest floating-point operations, embedding and head included; among
+/// equal splits, the one whose busiest virtual stage has the fewest. If the pipeline is interleaved
+/// and layers have different windows, it is a split that moving one layer does not improve.
+/// Error(kConfig) if the split does not fit the model or the number of stages, or if none is given
+/// and a (virtual) stage between the first and the last would have no layer.
 std::vector<Range> pipeline_blocks(const Config& config);
 
 /// The share of a step's time for which the stages of this pipeline wait for each other, if blocks

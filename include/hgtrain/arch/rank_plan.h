@@ -14,12 +14,12 @@ RankPlan plan_rank(const Config& config, const ParameterTable& table, int rank =
 RankPlan plan_rank(const Config& config, const ParameterTable& table, const Layout& layout,
                    const Coordinates& at, std::int64_t micro_batches);
 
-/// The table of the config's tensor ranks. Error(kConfig) as parameter_table().
+/// The parameter table of the config's tensor ranks. Throws what parameter_table() throws.
 ParameterTable rank_table(const Config& config);
-/// The model with the sizes of a tensor rank's part: tensor_part(), of the config's device.
+/// The model with the sizes of a tensor rank's part: tensor_part() for the config's device.
 ModelConfig rank_model(const Config& config);
-/// To what multiple the config's device pads each part of the vocabulary in memory: never in a
-/// file, nor in a loss.
+/// The multiple to which the config's device pads each part of the vocabulary in memory. Files and
+/// losses do not see the padding.
 std::int64_t vocabulary_unit(const Config& config);
 
 /// The rank's place in its tensor-parallel group.

@@ -24,8 +24,8 @@ struct Split {
   std::int64_t parts = 1;
 
   std::int64_t part_of(TensorRank at) const { return at.rank * parts / at.size; }
-  /// Whether a rank is the first of those that have the same part: it alone saves it, and counts it
-  /// in a norm.
+  /// Whether a rank is the first of those that have the same part. Only that rank saves the part
+  /// and counts it in a norm.
   bool is_first(TensorRank at) const {
     return at.rank == 0 || part_of({at.rank - 1, at.size}) != part_of(at);
   }

@@ -7,9 +7,10 @@
 
 namespace hgt {
 
-/// The Error to report for an unexpected exception. An Error stays as it is. If a file cannot be
-/// examined, the kind is kData. If the system refused memory, a thread, a descriptor or another
-/// call, it is kDevice, and the hint names the limit to check. Anything else is a bug (kInternal).
+/// The Error to report for an unexpected exception. An Error stays as it is. If the file system
+/// refused to examine a file, the kind is kData. If the system refused memory, a thread, a
+/// descriptor or another call, it is kDevice, and the hint names the limit to check. Anything else
+/// is a bug (kInternal).
 Error error_from(const std::exception& exception);
 
 /// The error in one line, with the file or rank that it is about.

@@ -11,7 +11,7 @@ std::string host_name();
 /// The file of this process's program.
 std::filesystem::path own_program();
 
-/// This CPU has Intel's AMX for bf16.
+/// Whether this CPU has Intel's AMX for bf16.
 bool cpu_has_amx();
 
 }  // namespace hgt

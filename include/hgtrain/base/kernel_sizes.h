@@ -37,7 +37,7 @@ inline constexpr std::int64_t kPackedDepth = 384, kPackedColumns = 576, kPackedR
                               kPackedBand = 1056;
 /// The rows of the left block have gaps between them.
 inline constexpr std::int64_t kPackedLeftFloats = kPackedRows * (kPackedDepth + 16);
-/// The floats that it needs in a thread: if c is fp32, and otherwise.
+/// The floats that our own kernel needs in a thread: the first if c is fp32, the second if not.
 inline constexpr std::int64_t kPackedWideFloats = kPackedDepth * kPackedColumns + kPackedLeftFloats;
 inline constexpr std::int64_t kPackedFloats = kPackedWideFloats + kPackedBand * kPackedColumns;
 /// oneDNN computes fp32 products of fewer operations. For larger ones, it and our own kernel are
@@ -59,11 +59,11 @@ namespace hgt::cuda {
 inline constexpr std::int64_t kMaxRowBytes = 16 << 10;  ///< of the norms
 inline constexpr std::int64_t kMaxHeadDim = 256;        ///< of our own attention
 
-/// The rows of logits begin at multiples of so many: cuBLAS's fastest kernels need multiples of 16
-/// bytes.
+/// The rows of logits begin at multiples of this many elements, because cuBLAS's fastest kernels
+/// need multiples of 16 bytes.
 inline constexpr std::int64_t kVocabularyUnit = 128;
 
-/// The most that a matrix product works in: what cuBLAS recommends on sm_90.
+/// The largest workspace of a matrix product: what cuBLAS recommends on sm_90.
 inline constexpr std::int64_t kProductWorkspaceBytes = 32 << 20;
 
 /// cuDNN's deterministic attention backward computes as many heads at once as fit into this, or

@@ -24,9 +24,8 @@ LogLevel log_level_from_environment(LogLevel otherwise);
 /// with the time (UTC), `name` and its own level. One process makes at most one.
 class LogSession {
  public:
-  /// If it is `asynchronous`, a thread writes the lines, so that a caller never waits for stderr:
-  /// if that cannot keep up with 8,192 lines, the oldest are dropped, and the last line counts
-  /// them.
+  /// If it is `asynchronous`, a thread writes the lines, so that a caller never waits for stderr.
+  /// At most 8,192 lines wait; beyond that the oldest are dropped, and the last line says how many.
   LogSession(const std::string& name, LogLevel level, bool asynchronous);
   /// Writes what is queued. No other thread may log any more.
   ~LogSession();
@@ -38,13 +37,13 @@ class LogSession {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Whether a line of this level would be written. Without a session, those from kInfo on are, as
-/// they are.
+/// Whether a line of this level would be written. Without a session, lines of level kInfo and above
+/// are written, without time, name and level.
 bool is_logged(LogLevel level);
-/// Any thread. Control characters are written out.
+/// May be called from any thread. Control characters are escaped.
 void log_line(LogLevel level, std::string_view text);
 
-/// The text is only made if it is logged.
+/// The text is formatted only if the line is logged.
 template <class... Args>
 void log_at(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
   if (is_logged(level)) log_line(level, fmt::format(format, std::forward<Args>(args)...));

@@ -6,8 +6,8 @@ namespace hgt {
 
 /// Which tokens the rows of a tensor are. A rank has `length` tokens of each sample, in one run or
 /// in two runs of half as many. The rows are these tokens, in ascending order within a sample, one
-/// sample after the other, from row `first` of all that on. By default, each row is a whole sample
-/// of one token.
+/// sample after the other, without the first `first` of them. By default, each row is a whole
+/// sample of one token.
 struct SampleRows {
   std::int64_t length = 1;          ///< with two runs, an even number
   int runs = 1;                     ///< 1 or 2
@@ -15,7 +15,7 @@ struct SampleRows {
   std::int64_t first = 0;
 
   constexpr std::int64_t run_length() const { return runs == 1 ? length : length / 2; }
-  // The sample and the begin of a run; runs are counted through all samples:
+  // The sample of a run, and its first token; runs are counted through all samples:
   constexpr std::int64_t sample_of(std::int64_t run) const { return runs == 1 ? run : run / 2; }
   constexpr std::int64_t begin_of(std::int64_t run) const {
     return begins[runs == 2 && run % 2 == 1];

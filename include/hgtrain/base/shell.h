@@ -6,7 +6,8 @@
 
 namespace hgt {
 
-/// The words as one would type them in a shell, quoted if the shell would not read them literally.
+/// The words as a user would type them in a shell, quoted if the shell would not take them
+/// literally.
 std::string shell_line(const std::vector<std::string>& words);
 
 /// Runs a line of the shell to its end: the exit status (-1 if it was killed or did not start) and

@@ -6,7 +6,7 @@
 
 namespace hgt {
 
-/// `text` with the capital letters of ASCII as small ones.
+/// `text` with ASCII's capital letters in lower case.
 std::string lower(std::string_view text);
 
 /// The candidate nearest to `word` in edit distance (a transposition counts as one edit), or "" if

@@ -9,7 +9,7 @@ namespace hgt {
 /// The least that a piece of work costs, on any device and with any algorithm.
 struct Work {
   double flops = 0;  ///< floating-point operations: of matrix products and attention
-  double bytes = 0;  ///< read and written, each operand once: of everything else
+  double bytes = 0;  ///< read and written, each operand once: of all other ops
 };
 
 /// A piece of a thread's time, by the clock of now_ns(), which all processes of a host share.
@@ -40,9 +40,9 @@ struct ThreadSpans {
 enum class Recording { kOff, kRare, kAll };
 void record_spans(Recording what);
 
-/// From now on calls `begin` and `end` around every span, recorded or not, for a profiler that
-/// shows them; null ends this. No span may be open, and no other thread may begin one during the
-/// call.
+/// From now on, `begin` and `end` are called around every span, recorded or not, for a profiler
+/// that shows them; null ends this. No span may be open, and no other thread may begin one during
+/// the call.
 void observe_spans(void (*begin)(const char* name), void (*end)());
 
 /// Called at both ends of a thread's op spans, in addition to reading the clock. If a device runs

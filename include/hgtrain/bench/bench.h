@@ -19,7 +19,7 @@ struct Config;
 // How fast training is here, and what limits it. The first four take resolved configs with their
 // model, batch, precision and threads, and need no files (tokens are drawn). Each returns the
 // object that `hgtrain bench --json` prints (src/cli/bench_*.md). Times are {"median", "p10",
-// "p90"}. All need an otherwise idle machine, and compare only what they measured alternately.
+// "p90"}. All need an otherwise idle machine. Times that are compared were measured in alternation.
 
 /// Times training steps by the real trainer, and the weight products of the same step alone.
 /// `process_start_ns` is when the process began, by now_ns(), for the time to the first step.
@@ -52,8 +52,9 @@ struct CopyBench {
   int threads = 1;         ///< the most to try: 1, 2, 4, ... up to this many
   std::int64_t repeats = 10;
 };
-/// Times copies of memory: on the CPU by threads; with `module`, within its first device, and from
-/// and to the host. Within one memory a byte counts twice, as read and as written.
+/// Times copies of memory: on the CPU with several numbers of threads; with `module`, within its
+/// first device, and from and to the host. Within one memory a byte counts twice, as read and as
+/// written.
 nlohmann::ordered_json bench_copy(const CopyBench& spec, const CudaModule* module = nullptr);
 
 struct CommBench {

@@ -58,8 +58,8 @@ struct FlatState {
   TensorRank tensor = {};
 };
 
-/// Copies the slices into host memory, which `memory` holds and which is taken anew only if its
-/// size changes. `copy` is memcpy, or queues a copy from a device.
+/// Copies the slices into host memory. `memory` holds that memory, which is allocated anew only if
+/// its size changes. `copy` is memcpy, or queues a copy from a device.
 FlatState copy_slices(
     const FlatState& flat, std::vector<Buffer>& memory,
     const std::function<void(void* to, const void* from, std::size_t bytes)>& copy);

@@ -22,12 +22,14 @@ struct Groups {
   Communicator* world;  ///< all ranks of the job
   Communicator* data;   ///< those that have the same part of the model
   Communicator* context =
-      nullptr;                     ///< those that share each sequence; null if this rank has it all
-  Communicator* tensor = nullptr;  ///< those that share each layer; null if this rank has it all
+      nullptr;  ///< those that share each sequence; null if this rank has whole sequences
+  Communicator* tensor =
+      nullptr;  ///< those that share each layer; null if this rank has whole layers
 
-  // With the stage before and the stage after, one group of two ranks for each direction, whose
-  // rank 0 sends: messages of the two directions, which have no names, cannot cross. Null if there
-  // is no such stage; in an interleaved pipeline, the first stage comes after the last one.
+  // With the stage before and with the stage after, there is a group of two ranks for each
+  // direction, whose rank 0 sends. Messages have no names, so this keeps the two directions apart.
+  // Null if there is no such stage; in an interleaved pipeline, the first stage comes after the
+  // last one.
   Communicator *input = nullptr, *output = nullptr;
   Communicator *input_gradient = nullptr, *output_gradient = nullptr;
   /// The first stage, then the last one; null on other stages, and if the embedding is not tied.
@@ -46,14 +48,16 @@ struct GroupOfRanks {
   Communicator* Groups::*place;
   std::optional<int> peer_stage = {};  ///< see GroupOptions
 
-  /// To connect it, from those of the world; of size 0 if the rank is outside.
+  /// The options to connect the group with, given those of the world; of size 0 if the rank is
+  /// outside.
   GroupOptions options(const GroupOptions& world) const;
 };
-/// The groups that a rank is in besides the world, in the order in which all ranks connect them:
-/// equally many for all ranks, with those that the rank is outside of.
+/// The groups of the layout besides the world, in the order in which all ranks connect them. The
+/// list has the same length on all ranks, because it includes the groups that the rank is outside
+/// of.
 std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied);
 
-/// The groups of a rank, with those communicators that are not the world's.
+/// The groups of a rank. Owns all their communicators except the world's.
 class ConnectedGroups {
  public:
   using Connect = std::function<std::unique_ptr<Communicator>(const GroupOptions&)>;
@@ -62,7 +66,7 @@ class ConnectedGroups {
   ConnectedGroups(const Layout& layout, bool tied, Communicator& world, const GroupOptions& options,
                   const Connect& connect);
   const Groups& get() const { return groups_; }
-  void abort() noexcept;  ///< those that are not the world's
+  void abort() noexcept;  ///< aborts all communicators except the world's
 
  private:
   Groups groups_;

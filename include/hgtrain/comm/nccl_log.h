@@ -6,9 +6,9 @@
 
 namespace hgt {
 
-/// What NCCL writes about its connections while this lives, unless the user has set NCCL_DEBUG:
-/// then it goes where the user wants, and nothing is known. NCCL reads the variables that this sets
-/// when it is used first. It is kept in memory.
+/// Keeps in memory what NCCL logs about its connections while this lives. If the user has set
+/// NCCL_DEBUG, NCCL logs where the user wants instead, and text() is empty. Make this before NCCL
+/// is first used, because NCCL reads the variables that it sets only then.
 class NcclLog {
  public:
   NcclLog();

@@ -15,7 +15,8 @@ namespace hgt {
 std::vector<std::string> run_together(Communicator& comm,
                                       const std::function<std::string()>& action);
 
-/// The values of all ranks, in rank order. All ranks call it together, with equally many.
+/// The values of all ranks, in rank order. All ranks call it together, each with the same number of
+/// values.
 std::vector<double> values_of_ranks(Communicator& comm, std::span<const double> mine);
 
 }  // namespace hgt

@@ -30,8 +30,8 @@ struct DistributedConfig {
   std::string backend = "auto";
   double timeout_minutes = 10;
   std::string interface =
-      {};                  ///< in whose network the workers speak; "": where ssh finds the hosts
-  bool push_data = false;  ///< hosts that lack data, weights or tokenizer get them
+      {};  ///< the network interface that workers use; "": the one with the address that ssh uses
+  bool push_data = false;  ///< hosts that lack data, weights or tokenizer get a copy
   std::int64_t timeout_ms() const { return static_cast<std::int64_t>(timeout_minutes * 60e3); }
 };
 
@@ -42,8 +42,8 @@ struct HardwareConfig {
   bool cudnn = true;            ///< use cuDNN's attention if it supports the shape
   bool cudnn_deterministic = true;  ///< its backward adds in a fixed order
   bool cuda_graphs = true;          ///< a step's kernels are launched as CUDA graphs
-  /// The memory that every GPU of the job has, and that it does not share; 0: not known. Not a key:
-  /// whoever has looked sets it. Sizes that follow from it: arch/gpu_scratch.h.
+  /// The memory of each GPU of the job, if workers do not share GPUs; 0: not known. This is not a
+  /// key: it is set once the GPU is known. arch/gpu_scratch.h derives sizes from it.
   std::int64_t gpu_bytes = 0;
 };
 
@@ -100,7 +100,7 @@ struct Config {
   CheckpointConfig checkpoint;
   RecomputeConfig recompute;
 
-  /// In which workers of data and context parallelism send each other gradients.
+  /// The type in which data- and context-parallel workers send each other gradients.
   DType gradient_sum_dtype() const {
     if (communication_data_type == "bf16") return DType::kBF16;
     return communication_data_type == "fp16" ? DType::kF16 : DType::kF32;

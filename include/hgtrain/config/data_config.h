@@ -14,7 +14,7 @@ struct TokenizerConfig {
 
 struct DataSource {
   std::string path;     ///< prefix of .bin/.idx, or one .bin file
-  double weight = 0.0;  ///< share of the samples; all 0: in proportion to the files' sizes
+  double weight = 0.0;  ///< share of the samples; if all are 0, files count by their sizes
 };
 
 struct DataConfig {

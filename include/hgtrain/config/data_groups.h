@@ -7,8 +7,7 @@
 
 namespace hgt {
 
-/// The workers that have the model together, each a part of it. Error(kConfig) if they are too many
-/// to count.
+/// How many workers hold one copy of the model together. Error(kConfig) if the number overflows.
 inline std::int64_t workers_of_model(const ParallelismConfig& config) {
   std::int64_t workers = 1;
   for (const std::int64_t size :
@@ -17,8 +16,8 @@ inline std::int64_t workers_of_model(const ParallelismConfig& config) {
   return workers;
 }
 
-/// How many such groups `workers` form; 0 if they cannot, or if the config asks for another
-/// number.
+/// How many such groups `workers` form; 0 if they cannot form whole groups, or if the config asks
+/// for another number of groups.
 inline std::int64_t data_groups(const ParallelismConfig& config, std::int64_t workers) {
   const std::int64_t group = workers_of_model(config), groups = workers / group;
   const bool is_asked = config.data_parallel_size == 0 || config.data_parallel_size == groups;

@@ -20,8 +20,8 @@ nlohmann::ordered_json hf_config_json(const ModelConfig& model, DType weights = 
 nlohmann::ordered_json hf_config_json(const ModelConfig& model, DType weights,
                                       const std::string& source);
 
-/// The model of an HF config.json, or of the folder with one. Error(kConfig) names all that is
-/// wrong or not supported; keys that do not change the maths are ignored.
+/// Reads the model from an HF config.json, or from a folder with one. Error(kConfig) names all that
+/// is wrong or not supported; keys that do not change the maths are ignored.
 ModelConfig read_hf_config(const std::string& path);
 /// The same from a text; messages call it `name`.
 ModelConfig parse_hf_config(const std::string& text, const std::string& name);

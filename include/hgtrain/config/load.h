@@ -16,7 +16,7 @@ namespace hgt {
 struct LoadOptions {
   /// `--a.b.c VALUE` pairs, alternating, without the dashes.
   std::vector<std::string> overrides = {};
-  /// Workers of the run; if unknown, the number that the batch sizes imply, or 1.
+  /// Workers of the run. If it is not given, the number that the batch sizes imply, or 1.
   std::optional<std::int64_t> world_size = std::nullopt;
   /// train_batch_size of the run that is resumed. A config that gives none keeps it.
   std::optional<std::int64_t> resumed_batch_size = std::nullopt;
@@ -49,7 +49,7 @@ LoadResult load_config_text(std::string_view text, const std::string& file,
                             const LoadOptions& options);
 
 /// Turns training.num_epochs into train_iters, and sets what follows from it (the scheduler's
-/// total_num_steps). One pass over the data has `epoch_samples` samples.
+/// total_num_steps). `epoch_samples`: the samples of one pass over the data.
 void set_epoch_samples(Config& config, std::int64_t epoch_samples);
 
 /// The resolved config as JSON: a valid config file itself, which gives the same Config back.

@@ -32,7 +32,8 @@ struct BranchOrigin {
 };
 
 BranchOrigin parse_origin(std::string_view text);  ///< Error(kData) if the text is damaged
-/// Nullopt if the branch has saved a checkpoint. Error(kData) if the file is damaged.
+/// The branch's origin; nullopt if the branch has saved a checkpoint. Error(kData) if the file is
+/// damaged.
 std::optional<BranchOrigin> read_origin(const std::string& run_dir);
 /// The folder of the checkpoint from which the branch begins; "" for step 0.
 std::string origin_folder(const std::string& run_dir, const BranchOrigin& origin);
@@ -41,7 +42,7 @@ std::string origin_folder(const std::string& run_dir, const BranchOrigin& origin
 /// is durable on return. RUN/config.next.json and resolved.next.json, if they are there, become its
 /// config.json and resolved.json.
 BranchOrigin begin_branch(const std::string& run_dir, const std::string& checkpoint);
-/// The branch has saved a checkpoint, which is durable.
+/// Removes the file `origin`. Call it once the branch's first checkpoint is durable.
 void forget_origin(const std::string& run_dir);
 /// Removes what a killed process left half written or half removed.
 void remove_unfinished(const std::string& run_dir);
@@ -59,8 +60,8 @@ struct SavedStep {
 /// The first of list_checkpoints.
 std::optional<SavedStep> newest_checkpoint(const std::string& run_dir);
 
-/// The folders of the branch that are named as checkpoints and have no manifest, newest first: what
-/// somebody removed or copied in part.
+/// The folders of the branch that are named like checkpoints but have no manifest, newest first:
+/// checkpoints that somebody has removed or copied only in part.
 std::vector<std::string> list_incomplete(const std::string& run_dir);
 
 /// The step that the manifest in `folder` names; nullopt if it has none that can be read.

@@ -10,8 +10,9 @@ namespace hgt {
 struct LrScheduleConfig {
   std::string type = "constant";  ///< constant, cosine, wsd
   std::int64_t warmup_iters = 0;  ///< updates
-  std::int64_t decay_iters = 0;   ///< updates; 0: cosine all after the warmup, wsd a tenth of all
-  double min_lr = 0;              ///< rate at the end of the decay
+  std::int64_t decay_iters =
+      0;              ///< updates; 0: all after the warmup (cosine), a tenth of the run (wsd)
+  double min_lr = 0;  ///< rate at the end of the decay
   std::string decay_style = "linear";  ///< of wsd: linear, cosine, minus_sqrt
 };
 

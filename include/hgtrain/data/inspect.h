@@ -18,7 +18,7 @@ struct InspectOptions {
   bool verify = false;               ///< read everything, compare with the manifest
 };
 
-/// What a token file is and holds.
+/// The format and the contents of a token file.
 struct TokenReport {
   std::string path;  ///< of the tokens
   TokenFile::Format format = TokenFile::Format::kBare;

@@ -35,7 +35,7 @@ struct PrepareResult {
   std::int64_t empty_documents = 0;      ///< passed over
   std::int64_t bad_lines = 0;            ///< passed over, with skip_bad_lines
   std::string first_bad_line;            ///< its position, and what is wrong with it
-  bool stopped = false;                  ///< `go_on` returned false: nothing is left
+  bool stopped = false;  ///< `keep_going` returned false, and what was written is removed
 };
 
 /// Turns text into OUT.bin, OUT.idx, OUT.tokenizer/ and OUT.json.
@@ -50,13 +50,13 @@ struct PrepareResult {
 /// Files are read as streams: memory is a few MiB per thread plus 4 bytes per document. Only a line
 /// of JSON (64 MiB at most) and a document without a safe cut (Tokenizer::safe_cut; 256 MiB at
 /// most) are held whole. Nothing appears under the final names until everything is on the disk;
-/// OUT.json comes last. `go_on` is called after each piece, and repeatedly while a piece takes
+/// OUT.json comes last. `keep_going` is called after each piece, and repeatedly while a piece takes
 /// long. If it returns false, or on an error, what was written is removed.
 ///
 /// Error(kConfig): nothing to read, OUT exists without `overwrite`, no end-of-text token.
 /// Error(kData): unreadable or damaged input (file:line of a bad JSON line, byte offset in a
 /// compressed file), a full disk.
 PrepareResult prepare(const PrepareOptions& options,
-                      const std::function<bool(const PrepareProgress&)>& go_on);
+                      const std::function<bool(const PrepareProgress&)>& keep_going);
 
 }  // namespace hgt

@@ -61,7 +61,7 @@ class TokenFile {
   }                                                    ///< -1: the format has none
   std::int64_t byte_offset(std::int64_t token) const;  ///< of a token in its file
 
-  /// Reads tokens.size() tokens from `first` on, all of which must lie in the file. Throws
+  /// Reads tokens.size() tokens, beginning with token `first`; all must lie in the file. Throws
   /// Error(kData) with the byte offset if an id is not in [0, limit), or if the file was truncated
   /// since it was opened.
   void read(std::int64_t first, std::span<std::int32_t> tokens, std::int64_t limit) const;

@@ -23,8 +23,8 @@ inline void check_cuda(cudaError_t status, const char* call, const char* file, i
 CudaResult record_failure(const Error& error) noexcept;
 
 /// Runs the body of a table function: every table function is `return guarded([&] { ... });`.
-/// Exceptions stay in the module and leave it as a CudaResult, because the worker links a standard
-/// library of its own choice.
+/// Exceptions do not leave the module but become a CudaResult, because the worker may link another
+/// C++ standard library.
 template <class Body>
 CudaResult guarded(Body&& body) noexcept {
   try {

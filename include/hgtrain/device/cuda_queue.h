@@ -51,7 +51,8 @@ class CudaQueue {
   friend class CudaGraph;
   Device device_;
   const CudaModule* module_;
-  mutable CudaGraph* graph_ = nullptr;  ///< that is being made of what the queue gets
+  mutable CudaGraph* graph_ =
+      nullptr;  ///< the graph that is being captured from the queue; null: none
   std::unique_ptr<CudaStreamState, CudaResult (*)(CudaStreamState*)> state_;
 };
 
@@ -60,7 +61,7 @@ class CudaEvent {
  public:
   explicit CudaEvent(const CudaQueue& queue);
 
-  /// Sets the point: after all work that `queue` has so far. A second call sets it anew.
+  /// Sets the point: after all work queued on `queue` so far. A later call moves it.
   void record(const CudaQueue& queue);
   /// Work that is queued on `queue` from now on waits for the point.
   void make_wait(const CudaQueue& queue) const;

@@ -14,7 +14,7 @@ namespace hgt {
 
 /// The one thread pool of a process. The caller of parallel_for is its thread 0.
 ///
-/// Each of its threads, the caller's included, flushes denormals to zero and calls oneDNN
+/// Each of its threads, including the caller's, flushes denormals to zero and calls oneDNN
 /// single-threaded. Between two calls the workers spin for some microseconds, then sleep. Calls
 /// must come from one thread at a time and must not nest.
 class ThreadPool {

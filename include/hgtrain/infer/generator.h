@@ -31,8 +31,8 @@ class Generator {
   /// is damaged, Error(kConfig) if it holds something that hgtrain does not have.
   Generator(const std::string& folder, const Options& options);
 
-  /// The tokens of `prompt`; for an empty one, the end-of-text token. Error(kConfig) if the
-  /// tokenizer has none then.
+  /// The tokens of `prompt`; for an empty one, the end-of-text token. Error(kConfig) if the prompt
+  /// is empty and the tokenizer has no such token.
   std::vector<std::int32_t> encode(const std::string& prompt) const;
   std::int64_t context_length() const { return config_.max_position_embeddings; }
 

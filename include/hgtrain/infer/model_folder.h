@@ -6,8 +6,8 @@
 
 namespace hgt {
 
-/// The model folder that `path` means, see checkpoint_folder(). Error(kConfig) if there is no such
-/// folder, or if it has neither a checkpoint nor a config.json.
+/// The model folder that the user means by `path`, see checkpoint_folder(). Error(kConfig) if there
+/// is no such folder, or if it has neither a checkpoint nor a config.json.
 std::string find_model_folder(const std::string& path);
 
 /// The tokens that end a text of the model in `folder`: eos_token_id (a number or a list) of its

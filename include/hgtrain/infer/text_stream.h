@@ -5,8 +5,8 @@
 
 namespace hgt {
 
-/// Turns bytes that come piece by piece into valid UTF-8. The start of a character is held back
-/// until its rest has come; invalid bytes become U+FFFD.
+/// Turns bytes that arrive piece by piece into valid UTF-8. The start of a character is held back
+/// until the rest has arrived; invalid bytes become U+FFFD.
 class TextStream {
  public:
   /// The text that is complete now.

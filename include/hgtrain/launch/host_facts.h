@@ -10,12 +10,13 @@
 
 namespace hgt {
 
-/// What a host says of itself before anything starts there: what could keep a job from running on
-/// it with the others. The payload of a message of its agent. "" and 0 = not known.
+/// What a host reports about itself before anything starts there, to find out whether a job can run
+/// on it together with the others. It is the payload of a message from its agent. "" and 0 = not
+/// known.
 struct HostFacts {
   static constexpr MessageKind kKind = MessageKind::kHostFacts;
   std::string name;          ///< as the host calls itself
-  std::string machine;       ///< the same for two names of one machine: its boot and its network
+  std::string machine;       ///< id of its boot and network: equal for two names of one machine
   std::int64_t wall_ns = 0;  ///< its time since 1970 minus its now_ns()
 
   std::string cpu;
@@ -23,7 +24,7 @@ struct HostFacts {
   std::int64_t memory_bytes = 0;
   std::int64_t shm_free_bytes = 0;  ///< of /dev/shm
   std::int64_t nofile = 0;          ///< soft limits, kUnlimited = none
-  std::int64_t nproc = 0;           ///< of a user who is not root
+  std::int64_t nproc = 0;           ///< soft limit; not for root
   std::int64_t memlock_bytes = 0;
   bool has_rdma = false;  ///< a port of InfiniBand or RoCE is active
 
@@ -35,12 +36,12 @@ struct HostFacts {
   std::int32_t mtu = 0;
 
   std::string driver;                            ///< NVIDIA's
-  std::map<std::string, std::string> libraries;  ///< of CUDA: "NCCL" -> "2.28.9", if asked for
-  std::vector<std::string> gpus;                 ///< UUIDs of those that a program sees
-  std::vector<std::string> gpu_names;            ///< of these
+  std::map<std::string, std::string> libraries;  ///< CUDA's: "NCCL" -> "2.28.9", if asked for
+  std::vector<std::string> gpus;                 ///< UUIDs of the GPUs that a program sees
+  std::vector<std::string> gpu_names;            ///< names of `gpus`
   std::vector<std::string> all_gpus;             ///< UUIDs, in the driver's order
 
-  std::string doctor;  ///< what `hgtrain doctor --json` prints there, if asked for
+  std::string doctor;  ///< output of `hgtrain doctor --json` there, if asked for
 
   static auto fields(auto& m) {
     return std::tie(m.name, m.machine, m.wall_ns, m.cpu, m.cores, m.memory_bytes, m.shm_free_bytes,

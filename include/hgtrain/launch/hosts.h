@@ -7,18 +7,18 @@ namespace hgt {
 
 /// A host of a job.
 struct JobHost {
-  std::string name = {};  ///< by which ssh knows it
+  std::string name = {};  ///< the name that ssh gets
   int workers = 0;        ///< 0 = one per GPU that is visible there, else 1
-  std::string user = {};  ///< "" = the name's, or that of ssh's configuration
+  std::string user = {};  ///< "" = the user in the name, else that of ssh's configuration
   int ssh_port = 0;       ///< 0 = that of ssh's configuration
-  /// Where the other hosts reach it; "" = at the address of `interface`, or if that is "" too, at
-  /// the one by which ssh reached it.
+  /// The address at which the other hosts reach it. "" = the address of `interface` or, if that is
+  /// "" too, the one by which ssh reached it.
   std::string address = {};
-  std::string interface = {};  ///< of the network in which its workers speak with others
-  /// Numbers or UUIDs of the devices that its workers see, one for each; none: those that the
-  /// host's own environment leaves.
+  std::string interface = {};  ///< the network interface that its workers use to reach other hosts
+  /// Numbers or UUIDs of the devices that its workers see, one for each. Empty: the devices that
+  /// the host's own environment leaves visible.
   std::vector<std::string> devices = {};
-  int min_gpus = 0;       ///< it cannot be used if programs see fewer there
+  int min_gpus = 0;       ///< the host cannot be used if programs see fewer GPUs there
   bool is_spare = false;  ///< runs no ranks until it takes those of a host that is lost
 };
 
@@ -29,15 +29,15 @@ std::vector<JobHost> parse_hosts(const std::string& text);
 
 /// A hostfile of DeepSpeed's, in which names may have ranges and hosts more keys: lines of the form
 /// "n[01-16] slots=4 user=me"; # begins a comment. Error(kConfig) names everything that is wrong,
-/// with the line of the file `path`: DeepSpeed ignores what follows the number, and takes no
-/// workers for a number.
+/// with the line of the file `path`, also if DeepSpeed would accept it: text after the number, and
+/// a number of 0.
 std::vector<JobHost> parse_hostfile(const std::string& text, const std::string& path);
 
-/// Those that run ranks from the start.
+/// The hosts that run ranks from the start.
 std::vector<JobHost> without_spares(std::vector<JobHost> hosts);
 
 /// The name without its user.
 std::string bare_name(const std::string& name);
-bool is_same_host(const std::string& a, const std::string& b);  ///< to DNS, A is a
+bool is_same_host(const std::string& a, const std::string& b);  ///< ignores users and case
 
 }  // namespace hgt

@@ -26,20 +26,20 @@ struct JobSpec {
   /// a shell.
   std::function<std::vector<std::string>(int attempt)> argv;
   int num_workers = 1;  ///< ignored if there are `hosts`
-  /// Where the workers run: on these hosts, which are reached by ssh and have this program at the
-  /// same path. None: on this machine. If one is lost, a spare takes its ranks. If there are spares
-  /// or `min_hosts`, a restart after the loss of a host does not count, as long as fewer hosts than
-  /// there are were lost without progress in between.
+  /// The hosts on which the workers run, which ssh reaches and which have this program at the same
+  /// path. Empty: this machine. If a host is lost, a spare takes its ranks. If there are spares or
+  /// `min_hosts`, a restart after the loss of a host does not count against max_restarts, unless as
+  /// many hosts as there are have been lost without progress in between.
   std::vector<JobHost> hosts;
   bool is_on_first_host = false;  ///< this machine is the first of `hosts` that is no spare: no ssh
   /// The hosts are nodes that dial this process (run_node()), which is the first of them.
   std::optional<Rendezvous> rendezvous;
-  /// So many hosts are enough; 0: all that are no spares. The ranks of those that are missing are
-  /// left out, and more at the end until is_valid_world() is true of their number. When hosts are
-  /// back, hgtrain's workers are stopped after their next checkpoint for an attempt with more
-  /// ranks.
+  /// The number of hosts that are enough; 0: all except the spares. The ranks of missing hosts are
+  /// left out, and further ranks at the end until is_valid_world() is true for their number. When
+  /// hosts are back, hgtrain's workers are stopped after their next checkpoint, and the next
+  /// attempt has more ranks.
   int min_hosts = 0;
-  std::function<bool(int num_workers)> is_valid_world;  ///< none: any number is valid
+  std::function<bool(int num_workers)> is_valid_world;  ///< empty: any number is valid
   /// How long an attempt after the first waits for hosts, if there are spares or `min_hosts`.
   std::chrono::milliseconds elastic_timeout{600'000};
   /// Variables of this shell that the hosts get, in addition to travelling_environment().
@@ -49,8 +49,8 @@ struct JobSpec {
   std::map<std::string, std::string> env;
   std::string run_id;        ///< "" = a generated one
   std::string run_dir;       ///< HGTRAIN_RUN_DIR, "" = none
-  std::string shared_file;   ///< the first of `hosts` must have it, "" = none
-  PushedFiles pushed_files;  ///< to `hosts`, before they run ranks
+  std::string shared_file;   ///< a file that the first of `hosts` must see, "" = none
+  PushedFiles pushed_files;  ///< files that `hosts` get before they run ranks
   std::string log_dir;  ///< folder of the rank_N.log files, which are appended to; "" = no files
   int master_port = 0;  ///< 0 = any free port
 
@@ -65,9 +65,9 @@ struct JobSpec {
   /// job has not all of them, unless their number may change (`min_hosts`).
   RankSet shown_ranks;
 
-  /// After failures, without progress in between. Progress is a checkpoint of a later step than any
-  /// before, which workers report with the event "checkpoint" {step}; of a program that sends no
-  /// events none is known.
+  /// The most restarts after failures without progress in between. Progress is a checkpoint of a
+  /// later step than any before, which workers report with the event "checkpoint" {step}. A program
+  /// that sends no events makes no progress in this sense.
   int max_restarts = 0;
   std::chrono::milliseconds grace{30'000};         ///< from SIGTERM to SIGKILL
   std::chrono::milliseconds stop_limit{1800'000};  ///< from the `stop` command to SIGTERM
@@ -76,7 +76,7 @@ struct JobSpec {
   /// and 5 s); and a rank hangs if it sends no heartbeat for this long or 30 s, whichever is
   /// shorter. Only ranks that have sent a hello are watched; 0 = none.
   std::chrono::milliseconds hang_limit{600'000};
-  /// One of `hosts` is lost if nothing comes from it for this long.
+  /// A host counts as lost if no message comes from it for this long.
   std::chrono::milliseconds host_lease{15'000};
 
   /// Called before each attempt of a job on `hosts`, with those that run its ranks, in the order of
@@ -89,21 +89,22 @@ struct JobSpec {
   /// once, for the first signal that asks the job to stop.
   std::function<void(int rank, std::string_view kind, const nlohmann::json& body)> on_event;
 
-  /// By which other commands reach the job; nullptr = not at all. It must outlive run_job().
+  /// The socket by which other commands reach the job; nullptr = they cannot. It must outlive
+  /// run_job().
   JobSocket* socket = nullptr;
   /// Adds to the status that other commands get what only the owner of the spec knows; may be
   /// empty.
   std::function<void(nlohmann::json& status)> add_status;
 };
 
-/// A rank among those of its host, and that host among the others.
+/// The place of a rank on its host, and of that host among the hosts.
 struct RankPlace {
   int local_rank = 0;
   int local_size = 1;
   int host = 0;
   int num_hosts = 1;
   std::string master_addr = "127.0.0.1";
-  std::string address = {};  ///< where other hosts reach this one, "" = not said
+  std::string address = {};  ///< the address at which other hosts reach this one, "" = not given
   int core_sharers = 0;      ///< ranks among which the usable cores are divided; 0 = local_size
 };
 
@@ -119,13 +120,13 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt,
 /// The same for a rank of a job on one host.
 EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt);
 
-/// What the ranks of `host` get because of what is said of it.
+/// The variables that the ranks of `host` get because of its entry in the hostfile.
 std::map<std::string, std::string> host_environment(const JobHost& host);
 
-/// The command that starts the agent of `host`, without a number that is drawn each time.
+/// The command that starts the agent of `host`, without the random number that each call draws.
 std::vector<std::string> agent_command(const JobHost& host);
 
-/// What other hosts get of this shell's environment: the variables of the list in docs/hosts.md,
+/// The variables of this shell's environment that other hosts get: those listed in docs/hosts.md,
 /// and those that `exports` names. Error(kConfig) if one of the latter is not set.
 std::map<std::string, std::string> travelling_environment(const std::vector<std::string>& exports);
 
@@ -144,9 +145,9 @@ std::string find_program(const std::string& program, const std::string& path);
 /// instead. A second SIGINT kills the job. On return the previous signal handlers are restored.
 ///
 /// With `hosts`, one ssh process a host (except for this machine) carries the stream to `hgtrain
-/// agent` there. Error(kDevice) names each host that cannot be used, and why. A host that is lost
-/// later ends the attempt; a restart begins two leases after it was last heard, when nothing of the
-/// job can be left there, on a spare host, on the same host again, or without it.
+/// agent` there. Error(kDevice) names each host that cannot be used, and why. If a host is lost
+/// later, the attempt ends. A restart begins two leases after the last message from it, when no
+/// process of the job can be left there: on a spare host, on the same host again, or without it.
 ///
 /// No process of the job outlives run_job or this process, even if this process is killed. Each
 /// worker runs under a guard, which is a child subreaper (PR_SET_CHILD_SUBREAPER): orphaned

@@ -13,9 +13,9 @@
 
 namespace hgt {
 
-/// Another command's connection to the launcher of a run (JobSocket). Blocks. Each call throws
-/// Error(kPeer) if the launcher says nothing for 10 s, or nothing that can be understood. If it
-/// ends meanwhile, that is no error: run.json says how.
+/// Another command's connection to the launcher of a run (JobSocket). Calls block. Each throws
+/// Error(kPeer) if the launcher sends nothing for 10 s, or an answer that cannot be understood. If
+/// the launcher ends meanwhile, that is not an error: run.json says how the run ended.
 class JobClient {
  public:
   /// nullopt if no launcher listens in this folder of a run: the run has ended, or runs on another
@@ -28,9 +28,9 @@ class JobClient {
   std::optional<nlohmann::json> status();
   /// Asks the job to stop, as SIGTERM does, or with `now` to kill its ranks.
   void stop(bool now);
-  /// Calls `show` with what the launcher's console shows from now on, until the launcher has ended:
-  /// first with an empty text, at once; `left_out` bytes before the text came faster than this
-  /// reads. Returns whether nothing is missing at the end.
+  /// Calls `show` with what the launcher's console shows from now on, until the launcher has ended.
+  /// The first call comes at once, with an empty text. `left_out` counts the bytes before the text
+  /// that were dropped because this process was too slow. Returns whether the end is complete.
   using Show = std::function<void(bool is_error, std::uint64_t left_out, std::string_view text)>;
   bool watch_console(const Show& show);
   /// Waits until the launcher has ended, or at most `limit_ms` (-1: for however long it

@@ -10,8 +10,8 @@
 namespace hgt {
 
 /// The socket control.sock in the folder of a run, by which other commands reach its launcher
-/// (JobClient). Only this user may connect, and root. Nothing but the end blocks, and what a client
-/// costs is bounded, whether it reads its answers or not.
+/// (JobClient). Only this user and root may connect. Only the destructor blocks. The memory for a
+/// client is bounded, whether it reads its answers or not.
 ///
 /// To be used on one thread only.
 class JobSocket {
@@ -20,17 +20,17 @@ class JobSocket {
   /// At most about this much of what the console shows waits for a client; it misses the rest.
   static constexpr std::size_t kMaxWaitingBytes = 1 << 20;
 
-  /// What the launcher does for others.
+  /// What the launcher does for the clients.
   struct Answers {
     std::function<nlohmann::json()> status;  ///< an object
     std::function<void(bool now)> stop;      ///< must return at once
   };
 
-  /// Takes the place of a socket that a launcher left when it was killed. If the socket cannot be
-  /// made, problem() says why, and nobody is served.
+  /// Replaces a socket that a killed launcher has left. If the socket cannot be made, problem()
+  /// says why, and no client is served.
   explicit JobSocket(const std::string& folder);
-  /// Closes all connections and removes the socket. Clients that still read what the console has
-  /// shown get it: for that it waits as long as they do, but at most 1 s.
+  /// Closes all connections and removes the socket. Waits while clients still read what the console
+  /// has shown, but at most 1 s.
   ~JobSocket();
   JobSocket(const JobSocket&) = delete;
   JobSocket& operator=(const JobSocket&) = delete;
@@ -40,7 +40,7 @@ class JobSocket {
   int fd() const;
   /// Takes connections and requests, and sends what clients can take.
   void serve(const Answers& answers);
-  /// What the console shows, for the clients that want to see it: whether it is on stderr.
+  /// Sends what the console shows to the clients that watch it; `is_error`: on stderr, not stdout.
   void show(bool is_error, std::string_view text);
 
  private:

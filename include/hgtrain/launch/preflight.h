@@ -19,9 +19,10 @@ struct ClockOffset {
 
 /// A host that is about to run ranks.
 struct InspectedHost {
-  JobHost spec;              ///< with the number of its ranks
-  int first_local_rank = 0;  ///< of them; others are other hosts' of the same machine
-  int machine = 0;           ///< the same for hosts that are known to share one
+  JobHost spec;  ///< with the number of its ranks
+  int first_local_rank =
+      0;            ///< its ranks' first; lower ones belong to other hosts of the same machine
+  int machine = 0;  ///< the same for hosts that are known to share one
   HostFacts facts;
   std::optional<ClockOffset> clock;  ///< none: not measured
 };
@@ -31,12 +32,13 @@ struct Preflight {
   std::vector<std::string> notices;  ///< what may slow it down or stop it later
 };
 
-/// Whether the hosts can run their ranks, and what differs between them. Plain data in and out.
-/// What is not known of a host is not checked. `own_cpu_workers`: hgtrain's own, on CPUs, which
-/// share memory without /dev/shm.
+/// Checks whether the hosts can run their ranks, and what differs between them. Plain data in and
+/// out. Facts that are not known are not checked. `own_cpu_workers`: the workers are hgtrain's, on
+/// CPUs, and share memory without /dev/shm.
 Preflight check_hosts(const std::vector<InspectedHost>& hosts, bool own_cpu_workers);
 
-/// UUIDs of the GPUs that its ranks use, if they use any, one for each; "" = not known.
+/// The UUIDs of the GPUs that the host's ranks use, one per rank; "" = not known. Empty if they use
+/// none.
 std::vector<std::string> used_gpus(const InspectedHost& host);
 
 }  // namespace hgt

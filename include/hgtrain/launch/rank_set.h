@@ -15,7 +15,7 @@ class RankSet {
 
   void add(int rank) { ranks_.insert(rank); }
   bool has(int rank) const { return is_all_ || ranks_.contains(rank); }
-  /// Error(kConfig) names the largest rank in it if that is none of 0 .. `world_size` - 1.
+  /// Error(kConfig) names the largest rank in it unless that is below `world_size`.
   void require_in(int world_size) const;
   /// How many of the ranks 0 .. `world_size` - 1 it has.
   int count_of(int world_size) const;

@@ -14,34 +14,35 @@ namespace hgt {
 /// scheduler: node 0 coordinates the job, and the others dial it over TLS 1.3 with a key that both
 /// ends derive from the job's secret.
 struct Rendezvous {
-  int node = 0;                            ///< this one
+  int node = 0;                            ///< number of this node
   std::string address = {};                ///< of node 0: a name or a number
-  int port = 29500;                        ///< where it listens
-  std::string secret = {};                 ///< known to the nodes alone; no worker gets it
+  int port = 29500;                        ///< the port on which node 0 listens
+  std::string secret = {};                 ///< only the nodes know it; no worker gets it
   std::chrono::seconds join_timeout{600};  ///< for all nodes to join
   bool shares_node = false;                ///< HostFlags::shares_node
   bool rejoins = false;  ///< a node that has lost node 0 dials it again, for as long
 };
 
-/// Completes the flags of a task that srun, mpirun or a Kubernetes Job has started by what it
-/// knows: which of how many nodes this is, and where node 0 is. A user who says --node_rank knows
-/// better. Error(kConfig) if the flags name hosts, or another number of them.
+/// Completes the flags of a task that srun, mpirun or a Kubernetes Job has started with what its
+/// environment says: the number of this node, how many nodes there are, and where node 0 is.
+/// --node_rank overrides this. Error(kConfig) if the flags name hosts, or another number of them.
 void take_scheduler(HostFlags& flags);
 
-/// How `hosts` = hosts_of(flags) meet, still without the secret. None if they are reached by ssh,
-/// or if there is one alone. Error(kConfig) says everything that is wrong.
+/// How `hosts` = hosts_of(flags) meet, still without the secret. nullopt if ssh reaches them, or if
+/// there is only one. Error(kConfig) says everything that is wrong.
 std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vector<JobHost>& hosts);
 
 /// The secret that the flags name. One of a variable is removed from this process's environment.
 /// Error(kConfig) if there is none, if it is too short, or if other users can read it.
 std::string take_job_secret(const HostFlags& flags);
 
-/// What nodes that share a machine have in common; "" if they share none.
+/// An id that is equal for nodes that share a machine; "" if no nodes share one.
 std::string machine_of(const Rendezvous& rendezvous);
 
 /// Runs the ranks of a node other than 0, which it dials until the join timeout. Blocks until the
-/// job ends, and returns its exit code. Signals that come meanwhile are the whole job's.
-/// Error(kPeer) if node 0 cannot be reached or is lost, Error(kConfig) if it refuses this node.
+/// job ends, and returns its exit code. Signals that arrive meanwhile are passed on to the whole
+/// job. Error(kPeer) if node 0 cannot be reached or is lost, Error(kConfig) if it refuses this
+/// node.
 int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts);
 
 }  // namespace hgt

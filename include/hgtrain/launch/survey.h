@@ -32,15 +32,15 @@ struct SurveyResult {
   std::vector<SurveyedLink> links;  ///< one for each pair of hosts that can be used, if asked for
 };
 
-/// Calls the hosts by ssh as a job does, asks each what it has, `hgtrain doctor` included, and
-/// hangs up: nothing is started there. Blocks until all have answered or cannot be used; a host has
-/// 30 s to start the agent and a minute to answer. With links, each pair of hosts measures the
-/// connection for about half a second, and no host is in two pairs at a time. `notice` gets a line
-/// for each host that gets a copy of this program. Error(kDevice) if there is no ssh.
+/// Connects to the hosts by ssh as a job does, asks each for its facts and its `hgtrain doctor`,
+/// and disconnects; nothing is started there. Blocks until each host has answered or cannot be
+/// used. A host has 30 s to start the agent and a minute to answer. With links, each pair of hosts
+/// measures the connection for about half a second, and no host is in two pairs at a time. `notice`
+/// gets a line for each host that gets a copy of this program. Error(kDevice) if there is no ssh.
 SurveyResult survey_hosts(const std::vector<JobHost>& hosts, bool with_links,
                           const std::function<void(const std::string& text)>& notice);
 
-/// All pairs of `num` things, in rounds in which none is in two pairs.
+/// All pairs of the numbers below `num`, in rounds in which no number is in two pairs.
 std::vector<std::vector<std::pair<std::size_t, std::size_t>>> pairs_in_rounds(std::size_t num);
 
 }  // namespace hgt

@@ -21,9 +21,11 @@ struct Verdict {
   int restarts = 0;       ///< how many restarts happened
   int stopped_ranks = 0;  ///< other ranks that still ran and had to be stopped
 
-  // About the first rank that failed, by this machine's clock; rank -1: a whole host, or none.
+  // About the first rank that failed, by this machine's clock; rank -1: a whole host failed, or
+  // none.
   int rank = -1;
-  std::string place;  ///< of the rank in the job, "" = none to tell: "stage 1, tensor rank 0"
+  std::string
+      place;  ///< of the rank in the layout: "stage 1, tensor rank 0"; "" = it has the whole model
   std::int64_t pid = 0;
   std::string host;
   std::string reason;      ///< "was killed by SIGSEGV (segmentation fault)"
@@ -35,8 +37,8 @@ struct Verdict {
   /// sent a message.
   std::vector<std::string> last_lines;
   std::string log_path;  ///< "" = no file
-  /// Who else may have failed first, because the hosts' clocks are not known well enough; "" if it
-  /// is certain.
+  /// Which other rank may have failed first, because the hosts' clocks are not known exactly
+  /// enough; "" if the order is certain.
   std::string doubt;
 
   /// "rank 3", or "host b": who failed.

@@ -4,7 +4,8 @@
 
 namespace hgt {
 
-/// What the driver's own library (libcuda) says; no CUDA is linked, no device is touched.
+/// What the driver's own library (libcuda) reports. This program links no CUDA, and asking touches
+/// no device.
 struct CudaDriver {
   bool opened = false;
   std::string why{};    ///< the dynamic linker's message, if it was not opened

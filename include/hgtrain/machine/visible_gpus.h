@@ -9,7 +9,7 @@ namespace hgt {
 
 /// A GPU as the driver names it. Unknown values are "", 0 or -1.
 struct VisibleGpu {
-  std::string uuid;  ///< "GPU-..." or, of a part of one, "MIG-..."
+  std::string uuid;  ///< "GPU-...", or "MIG-..." for a part of a GPU
   std::string name;
   std::int64_t memory_bytes = 0;
   int compute_capability = 0;  ///< 90 is 9.0, sm_90

@@ -10,8 +10,8 @@ namespace hgt {
 
 class ThreadPool;
 
-/// Fills `values` with the initial values of a new model, those of `elements` of the flat layout:
-/// each parameter as its Init says, padding with zero. Normal numbers are keyed by (seed, the
+/// Fills `values` with a new model's initial values of `elements`, a range of the flat layout: each
+/// parameter as its Init says, padding with zero. Normal numbers are keyed by (seed, the
 /// parameter's name, element of the whole parameter), so they depend neither on the layout of the
 /// buffer nor on other parameters nor on the number of tensor ranks.
 void init_parameters(const ParameterTable& table, std::uint64_t seed, Range elements,

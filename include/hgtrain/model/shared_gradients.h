@@ -10,8 +10,8 @@
 
 namespace hgt {
 
-/// Sums the gradients that tensor ranks with the same parameters compute in parts. Only then are
-/// they those of the parameters.
+/// Sums the gradients that tensor ranks with the same parameters compute in parts. Before that they
+/// are not complete.
 class SharedGradients {
  public:
   /// `partial`: partial_gradients() of a tensor rank's table. The communicator and the stream's

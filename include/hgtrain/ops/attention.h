@@ -12,15 +12,16 @@ namespace hgt {
 struct AttentionOptions {
   float scale = 1;          ///< factor of the scores, before softmax; positive
   std::int64_t window = 0;  ///< a query sees itself and the window - 1 keys before it; 0 = all
-  /// On the probabilities of key j for the query at position i: element (h S + i) S + j, where h
-  /// counts from `first_head`. It has no use for `rows`.
+  /// Dropout on the probabilities: that of key j for the query at position i is element (h S + i) S
+  /// + j, and h counts from `first_head`. `rows` is not used.
   Dropout dropout;
   /// [B, T] int32, or none: the position of each query in its document, from 0, growing by 1 from
   /// token to token. A query sees its own document alone: as many keys before it as its position
   /// says. The values are checked on the CPU only.
   Tensor position_ids = {};
   std::int64_t first_head = 0;  ///< q's first head among those of all ranks
-  /// Which of the S positions the T queries have, `first` apart; of length 0: the last T.
+  /// Which of the S positions the T queries have; `first` is not used. With length 0 they have the
+  /// last T.
   SampleRows queries = {0};
 };
 
@@ -39,9 +40,9 @@ void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    Stream stream);
 
-/// Writes dq, dk, dv (shapes of q, k, v): of dk and dv, what these queries give. The probabilities
-/// are computed again from lse. In bf16 on a CPU that multiplies bf16, the probabilities and the
-/// gradients of the scores are rounded to bf16 before they are multiplied.
+/// Writes dq, dk, dv (shapes of q, k, v); dk and dv are the contributions of these queries. The
+/// probabilities are computed again from lse. In bf16 on a CPU that multiplies bf16, the
+/// probabilities and the gradients of the scores are rounded to bf16 before they are multiplied.
 void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Tensor& out, const Tensor& lse, const AttentionOptions& options,
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, Stream stream);

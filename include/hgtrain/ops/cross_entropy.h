@@ -15,9 +15,9 @@ inline constexpr std::int32_t kIgnoredTarget = -100;
 /// losses[n] = log(sum of exp(logits[n])) - logits[n, targets[n]].
 ///
 ///   logits   [N, W]  fp32, bf16 or fp16, contiguous; overwritten (see below). The first V columns
-///                    are of the vocabulary, all if V is not given; the others are padding
-///   targets  [N]     int32; Error(kData) names one that is neither kIgnoredTarget nor in [0, V)
-///   losses   [N]     fp32, written
+///   belong to the vocabulary, all of them if V is not given; the others are padding targets  [N]
+///   int32; Error(kData) names one that is neither kIgnoredTarget nor in [0, V) losses   [N] fp32,
+///   written
 ///
 /// After cross_entropy_fwd, the contents of `logits` are undefined; cross_entropy_fwd_bwd leaves
 /// the gradient of gradient_scale * sum(losses) there, and zeros in the padding.

@@ -31,7 +31,7 @@ enum class GemmEpilogue : int {
 /// c[m, n] = alpha a[m, k] b[k, n] + beta c. Each operand is row-major, or its transpose is.
 ///
 /// Moves a, b and c once, and an epilogue's operands, if cuBLAS computes it all. If another kernel
-/// computes the epilogue, that one moves c twice more, or the operand that it sums once more.
+/// computes the epilogue, it moves c twice more or, for sums, their operand once more.
 struct GemmArgs {
   const void *a, *b;
   void* c;

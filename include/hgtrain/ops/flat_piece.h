@@ -20,9 +20,9 @@ struct FlatPiece {
   std::int32_t tensor;      ///< the number of its parameter
   std::int32_t decay;       ///< 1: its elements have weight decay
 
-  // For random numbers that no split changes: the number of the parameter's stream, and where the
-  // part of it that lies in the layout has come from (arch/split.h). Its element e is element
-  // e / chunk * period + shift + e % chunk of the whole parameter.
+  // These make random numbers independent of how parameters are split: the number of the
+  // parameter's stream, and the place of the rank's part in the whole parameter (arch/split.h).
+  // Element e of the part is element e / chunk * period + shift + e % chunk of the whole parameter.
   std::uint64_t stream = 0;
   std::int64_t origin = 0;  ///< where the part begins in the flat layout
   std::int64_t chunk = std::int64_t{1} << 62, period = chunk, shift = 0;
@@ -35,7 +35,7 @@ struct WholeElement {
   std::int64_t index;  ///< in the whole parameter
   std::int64_t run;    ///< how many elements from this one on are neighbours there, too
 
-  /// The place of the piece's element `element`, which is counted from the begin of the piece.
+  /// The place of the piece's element `element`, counted from the beginning of the piece.
   constexpr WholeElement(const FlatPiece& piece, std::int64_t element) {
     const std::int64_t e = piece.begin + element - piece.origin, chunk = e / piece.chunk;
     index = chunk * piece.period + piece.shift + e - chunk * piece.chunk;

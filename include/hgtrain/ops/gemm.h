@@ -45,9 +45,10 @@ std::int64_t use_product_choices(const CudaQueue& queue, const std::string& text
 
 /// From now on, the CPU computes large products of fp32 with the faster of oneDNN's kernel and our
 /// own, unless the pool is deterministic. It times both when it first computes a product of a shape
-/// on so many threads, which takes some 20 ms. The choice is kept in `run_dir` ("": nowhere), and
-/// among the user's caches, so that another run has the same bits; what `run_dir` has is valid
-/// first. `cpu` is the CPU's name, for the files. No thread may compute a product meanwhile.
+/// on that number of threads, which takes some 20 ms. The choice is kept in `run_dir` (unless that
+/// is "") and in the user's cache folder, so that another run has the same bits; choices in
+/// `run_dir` take precedence. `cpu` is the CPU's name, for the files. No thread may compute a
+/// product meanwhile.
 void choose_cpu_products(const std::string& cpu, const std::string& run_dir);
 
 /// What computes c = a b, or c += a b if beta is 1, on this pool: "oneDNN" or "own".

@@ -10,7 +10,7 @@ namespace hgt {
 /// errors are those of gemm.
 ///
 ///   x     [N, I]
-///   w     [I, O]  a view: GPT-2's Conv1D weight as it is, nn.Linear's [O, I] transposed
+///   w     [I, O]  a view: GPT-2's Conv1D weight itself, or nn.Linear's [O, I] transposed
 ///   bias  [O]     or none
 ///   y     [N, O]  with a bias, the last dimension of y and dy has no gaps
 ///

@@ -29,8 +29,9 @@ void add_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain, con
                   float eps, const Tensor& sum, const Tensor& y, const Tensor& mean,
                   const Tensor& rstd, Stream stream);
 
-/// dx = the gradient of x; with `accumulate` it is added to dx. Without, dx may be dy itself. dgain
-/// and dbias are added to. Bit-identical for any number of threads.
+/// dx = the gradient of x; with `accumulate` it is added to dx, without it dx may be dy itself. The
+/// gradients of gain and bias are added to dgain and dbias. Bit-identical for any number of
+/// threads.
 void norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
               const Tensor& rstd, bool accumulate, const Tensor& dx, const Tensor& dgain,
               const Tensor& dbias, Stream stream);

@@ -14,7 +14,7 @@ struct Update {
   double clip = 0;                 ///< highest norm of the gradients; 0: no clipping
   double tokens = 1;               ///< number of tokens in the whole batch
   std::uint64_t rounding_key = 0;  ///< for bf16 parameters (base/stochastic_rounding.h)
-  float lr, weight_decay;          ///< Lamb's lr includes the bias correction
+  float lr, weight_decay;          ///< lr includes the bias correction for Lamb
   float beta1, beta2, eps;
   float one_minus_beta1, one_minus_beta2;  ///< 1 - beta, rounded once
   float inverse_bc1, inverse_sqrt_bc2;     ///< bias correction; 1 without it

@@ -7,9 +7,9 @@
 
 namespace hgt {
 
-/// out[i] = the sum of the squares of piece number i, in fp64, for the rank's own pieces; the rest
-/// does not change. A piece's sum has the same bits on any number of ranks and threads. It is
-/// finite if and only if every value is.
+/// out[i] = the sum of the squares of piece number i, in fp64, for the rank's own pieces; other
+/// elements of `out` keep their values. A piece's sum has the same bits on any number of ranks and
+/// threads. It is finite if and only if every value is.
 ///
 ///   x    fp32
 ///   out  [pieces.total()]  fp64

@@ -68,19 +68,18 @@ class Optimizer {
   /// The pieces that it updates.
   const Pieces& pieces() const { return pieces_; }
 
-  /// What the config and the rate say of update number `t`, counted from 1: all of Update's first
-  /// part except loss_scale, clip, tokens, rounding_key and halt_on_nonfinite.
+  /// The constants of update number `t`, counted from 1, from the config and the rate: all of
+  /// Update's first part except loss_scale, clip, tokens, rounding_key and halt_on_nonfinite.
   Update constants(const Rate& rate, std::int64_t t) const;
-  /// An update has two halves, queued on the stream; both do nothing if it says `skip`. `update`
-  /// lies in memory of the stream's device; prepare_update has finished it. If this rank does not
-  /// update everything, norm_parts() must be summed over the ranks between the two.
+  /// An update has two halves, queued on the stream; both do nothing if `update->skip` is set.
+  /// `update` lies in memory of the stream's device; prepare_update has finished it. If this rank
+  /// does not update everything, norm_parts() must be summed over the ranks between the two.
   void prepare(const Update* update);
   void step(const Update* update);
   /// On the CPU, a part of step(): the pieces in `elements`, which are whole blocks.
   void step(const Update* update, Range elements);
-  /// Lamb's, after prepare(): the sums of the squares of a piece's weights and of their changes, in
-  /// fp64, for each of the pieces of all ranks; zeros for those of other ranks. No tensor for
-  /// other types.
+  /// For Lamb, after prepare(): for each piece of all ranks, the sums of the squares of its weights
+  /// and of their changes, in fp64; zeros for pieces of other ranks. For other types, no tensor.
   Tensor norm_parts() const;
 
  private:

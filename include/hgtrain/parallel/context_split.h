@@ -15,7 +15,8 @@ namespace hgt {
 /// The tokens that a rank has of each sequence.
 SampleRows context_rows(std::int64_t seq_length, int size, int rank);
 
-/// Who has what of a buffer with `units` for each token of `batch` sequences; they are counted.
+/// Which rank owns which part of a buffer with `units` elements for each token of `batch`
+/// sequences, counted in elements.
 std::vector<OwnedRange> context_owners(std::int64_t batch, std::int64_t seq_length, int size,
                                        std::int64_t units);
 

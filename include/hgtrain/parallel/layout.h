@@ -22,10 +22,10 @@ struct Layout {
   int data_size = 1;
   int context_size = 1;
   int tensor_size = 1;
-  int virtual_stages = 1;  ///< of each pipeline stage: the parts of the model that it has
+  int virtual_stages = 1;  ///< parts of the model that each pipeline stage has
 
   int world_size() const { return pipeline_size * data_size * context_size * tensor_size; }
-  /// The ranks that have the same part of the model, and the place of one among them.
+  /// The number of ranks that have the same part of the model, and the place of one among them.
   int group_size() const { return data_size * context_size; }
   int group_rank(const Coordinates& at) const { return at.data * context_size + at.context; }
   int rank_of(const Coordinates& at) const;

@@ -30,11 +30,11 @@ struct RankPlan {
   bool gives_losses() const { return shape.pipeline.is_last() && at.tensor == 0; }
   /// How many elements the rank's blocks have.
   std::int64_t elements() const { return shape.units.back().place().end; }
-  /// All of these: a slice for each range of blocks.
+  /// All elements of the rank's blocks: a slice for each range of blocks.
   std::vector<Slice> all_slices() const;
   /// What the rank owns: it saves these slices and, from stage 1 on, updates no others.
   std::span<const Slice> slices() const { return sharding.slices(group_rank()); }
-  /// What it updates: in stage 0 all of its blocks.
+  /// What the rank updates: in stage 0 all of its blocks.
   std::vector<Slice> updated_slices() const;
 };
 

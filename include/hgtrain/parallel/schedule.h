@@ -16,7 +16,7 @@ namespace hgt {
 struct Unit {
   Range blocks;
   Range elements;          ///< their part of the flat layout
-  std::int64_t local = 0;  ///< as a Slice's
+  std::int64_t local = 0;  ///< the same as Slice::local
   int range = 0;           ///< which of the rank's ranges of blocks it is in
   bool operator==(const Unit&) const = default;
 
@@ -53,7 +53,8 @@ struct PipelineStage {
 
 /// How many micro-batches a stage holds at most for the second half of a backward in two halves.
 struct SplitBackward {
-  std::int64_t slots = 0;    ///< between their forward and their backward of the weights; 0: whole
+  std::int64_t slots =
+      0;  ///< between their forward and their backward of the weights; 0: backwards are whole
   std::int64_t between = 0;  ///< between the two halves of their backward
 
   explicit operator bool() const { return slots > 0; }
@@ -73,7 +74,7 @@ struct Action {
     kForward,          ///< block, micro
     kBackward,         ///< block, micro: whole
     kBackwardInput,    ///< block, micro: without the gradients of the weights
-    kBackwardWeights,  ///< block, micro: these
+    kBackwardWeights,  ///< block, micro: only the gradients of the weights
     kGather,           ///< unit: start gathering its parameters from the ranks that own them
     kRelease,          ///< unit: its parameters are not needed any more
     kClear,            ///< unit: its gradients become 0
@@ -102,11 +103,11 @@ struct Action {
 /// "F3.0": forward of block 3, micro-batch 0. B: backward; I and W: its halves, of the input and of
 /// the weights; G2: gather unit 2; X: release; C: clear; R: reduce; A: accumulate; U: update.
 /// "<F3.0": receive the input of block 3, micro-batch 0; ">F4.0": send the output of block 4;
-/// "<B4.0" and ">B3.0": the same of their gradients. T: sum the tied gradients; E: copy the tied
+/// "<B4.0" and ">B3.0": the same for their gradients. T: sum the tied gradients; E: copy the tied
 /// embedding.
 std::string text_of(const Action& action);
 
-/// What a rank's schedule follows from. All ranks have equal values except for `micro_batches`.
+/// What determines a rank's schedule. All ranks have equal values except for `micro_batches`.
 struct StepShape {
   int stage = 0;                   ///< of ZeRO; see Schedule
   std::vector<Unit> units;         ///< of the rank's blocks, in their order; there is one at least
@@ -119,18 +120,18 @@ struct StepShape {
 
   bool gathers_after_update() const { return stage == 1 || stage == 2; }
   /// The rank's blocks: a range, or several in an interleaved pipeline, in the order in which a
-  /// micro-batch goes through them; between two of them it is on other ranks. A range without
-  /// layers is a block that hands on, with a number above all others. Without a pipeline, all
-  /// blocks of the model.
+  /// micro-batch goes through them; between two ranges it is on other ranks. A range without layers
+  /// is one block that passes its input through, with a number above all others. Without a
+  /// pipeline, the range is the whole model.
   std::vector<Range> ranges() const;
   bool begins_range(int block) const;
   bool ends_range(int block) const;
   int first_block() const { return static_cast<int>(units.front().blocks.begin); }
   int last_block() const { return static_cast<int>(units.back().blocks.end) - 1; }
   bool is_head(int block) const { return pipeline.is_last() && block == last_block(); }
-  /// The head's parameters are also block 0's, which this rank has, too.
+  /// Whether the head uses the parameters of block 0, and this rank has both.
   bool is_tied_here() const { return tied && pipeline.count == 1; }
-  /// The rank has one end of a tie, and another stage has the other.
+  /// Whether the head uses the parameters of block 0, and this rank has only one of the two.
   bool is_tied_across() const {
     return tied && pipeline.count > 1 && (pipeline.is_first() || pipeline.is_last());
   }
@@ -149,7 +150,7 @@ struct StepShape {
   int unit_of(int block) const;
 };
 
-/// A step's actions, and where units lie meanwhile.
+/// A step's actions, and the slots of its units.
 ///
 ///   stage 0  every rank has all parameters and gradients. A unit is summed once the rank's last
 ///            micro-batch completes its gradients.
@@ -191,7 +192,7 @@ struct EvaluationSchedule {
 };
 
 /// How many micro-batches an evaluation takes in a round: one or, in a pipeline, as many as there
-/// are stages, because stages then wait for each other only at the begin and at the end; but no
+/// are stages, because stages then wait for each other only at the beginning and at the end; but no
 /// more than the rank has in a step.
 std::int64_t evaluation_round(const StepShape& shape);
 

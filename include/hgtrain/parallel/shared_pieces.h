@@ -9,8 +9,8 @@ namespace hgt {
 inline constexpr std::int64_t kSharedPieceBytes = 256 << 10;
 inline constexpr std::int64_t kSharedTurns = 3;
 
-/// A rank on a GPU that sums 16-bit values in fp32 has this much memory there for what it receives
-/// of them from the others.
+/// A rank that sums 16-bit values in fp32 on a GPU has this much GPU memory for the values that it
+/// receives from other ranks.
 inline constexpr std::int64_t kReceivedBytes = std::int64_t{64} << 20;
 
 }  // namespace hgt

@@ -16,7 +16,7 @@ struct ScheduledRank {
 /// Executes the schedules of all ranks of a data-parallel group symbolically. Returns "" if
 ///
 ///   - all ranks start the same collectives in the same order, those of a tied embedding too, so
-///     that none waits in vain;
+///   that none waits for ever;
 ///   - each micro-batch goes forward through the rank's blocks, then backward, alone in its slot,
 ///     and adds each of its contributions to a gradient exactly once, before that gradient is
 ///     summed; gradients of a tied embedding are summed over its two stages before that;
@@ -31,12 +31,12 @@ struct ScheduledRank {
 /// else what is wrong: "rank 1, action 17 (R2): ...".
 std::string find_fault(std::span<const ScheduledRank> ranks);
 
-/// The same for a rank that has this schedule, in a job whose ranks have the shape's most
-/// micro-batches, or one less: one rank of the other kind, whose schedule is made here, stands for
-/// all. In a pipeline, also: there is no deadlock between stages, even if a sum or copy of the tied
-/// embedding and the update hold each stage until the others are there, and what one stage sends is
-/// what the other expects; so in an evaluation. Takes time and memory in proportion to the actions
-/// of all stages.
+/// The same for a rank that has this schedule, in a job whose ranks have max_micro_batches or one
+/// less; a rank of the other kind, whose schedule is made here, stands for all others. In a
+/// pipeline, it also checks steps and evaluations for two more conditions: there is no deadlock
+/// between stages, even if a sum or copy of the tied embedding and the update hold each stage until
+/// the others are there; and what one stage sends is what the other expects. Takes time and memory
+/// in proportion to the actions of all stages.
 std::string find_fault(const StepShape& shape, const Schedule& schedule);
 
 }  // namespace hgt

@@ -14,7 +14,7 @@
 
 namespace hgt {
 
-/// What an output can show.
+/// How an output is written: with a live line, with colour, how wide.
 struct ConsoleStyle {
   bool live = false;   ///< a terminal: keep one progress line at the bottom, redrawn in place
   bool color = false;  ///< dim and bold may be used
@@ -33,10 +33,10 @@ class Console {
   struct Options {
     Eta::Plan plan;
     std::int64_t steps_per_print = 1;     ///< 0: none but the last
-    std::int64_t (*clock_ns)() = now_ns;  ///< for how often the progress line is drawn
+    std::int64_t (*clock_ns)() = now_ns;  ///< limits how often the progress line is drawn
     /// Gets the same lines, without colour and progress line; null: none. Must outlive the console.
     std::ostream* log = nullptr;
-    /// Gets them too; may be empty.
+    /// Called with the same lines; may be empty.
     std::function<void(std::string_view line)> copy = {};
   };
   /// `out` must outlive the console.

@@ -14,15 +14,16 @@ struct StepRecord {
   double grad_norm = 0;  ///< before clipping
   double lr = 0;
   double step_ms = 0;
-  double elapsed_s = 0;     ///< of training up to here, over all parts of the run
+  double elapsed_s = 0;     ///< training time up to here, over all parts of the run
   std::int64_t tokens = 0;  ///< of this step, all ranks
   double tokens_per_sec = 0;
   std::int64_t consumed_samples = 0;
   double samples_per_sec = 0;
-  std::int64_t mem_bytes = 0;  ///< of a process or GPU, as the next two: the largest of all ranks
+  std::int64_t mem_bytes =
+      0;  ///< of a process or GPU; this and the next one are the largest of all ranks
   std::int64_t mem_peak_bytes = 0;
   double comm_ms = 0;     ///< exposed communication: compute waited for it
-  double sent_bytes = 0;  ///< to other ranks, by the rank that sends most
+  double sent_bytes = 0;  ///< sent to other ranks by the rank that sends most
   double data_wait_ms = 0;
   std::optional<double> mfu;
   std::optional<double> eval_loss;

@@ -10,8 +10,8 @@ namespace hgt {
 // A device's highest rates, from measurements of some milliseconds. On a busy device they are too
 // low. Each measurement waits for the stream.
 
-/// Numbers between -1 and 1, drawn at random, on the stream's device: a GPU computes products of
-/// equal numbers with less power, and so at a higher clock rate than a model's.
+/// Random numbers between -1 and 1 on the stream's device. They are random because a GPU multiplies
+/// equal numbers with less power, and so at a higher clock rate than a model's numbers.
 Buffer drawn_numbers(const char* name, std::int64_t count, DType dtype, Stream stream);
 
 /// Floating-point operations a second of matrix products of such numbers, of `dtype` if the device

@@ -14,8 +14,8 @@ struct ProcessMemory {
 
 /// Resident host memory of this process, from /proc/self/status.
 ProcessMemory process_memory();
-/// Gives the system the memory that was freed: glibc keeps tens of megabytes, which other threads
-/// do not use.
+/// Returns freed memory to the system, because glibc keeps tens of megabytes that other threads do
+/// not use.
 void return_freed_memory();
 /// Resets the peak, which from now on covers only what follows. Does nothing if the kernel lacks
 /// clear_refs.

@@ -70,16 +70,17 @@ struct Requests {
 /// The training step of a rank, and the evaluation.
 ///
 /// A step's train_batch_size samples are cut into micro-batches of fixed size, and each group of
-/// ranks that has the model takes a contiguous range of them; a rank computes its part of the model
-/// for them, as the schedule of its plan says. Gradients are summed over all tokens and divided by
-/// the global number of tokens. So any layout computes the same step, except that fp32 additions
-/// may happen in another order. The losses of the micro-batches are exchanged one by one and added
-/// in order, so the reported loss does not depend on the number of data-parallel ranks at all.
+/// ranks that holds one copy of the model takes a contiguous range of them; a rank computes its
+/// part of the model for them, as the schedule of its plan says. Gradients are summed over all
+/// tokens and divided by the global number of tokens. So any layout computes the same step, except
+/// that fp32 additions may happen in another order. The losses of the micro-batches are exchanged
+/// one by one and added in order, so the reported loss does not depend on the number of
+/// data-parallel ranks at all.
 class Trainer {
  public:
   /// All references outlive the trainer; all ranks pass equal parts except `plan` and `groups`.
-  /// `valid` may be null. Each rank's own parameters are there; the constructor gathers the others.
-  /// The state is the one after `state.step` finished steps.
+  /// `valid` may be null. Each rank's own parameters have been loaded; the constructor gathers the
+  /// others. `state` is that after `state.step` finished steps.
   struct Parts {
     const Config& config;
     const ParameterTable& table;
@@ -100,8 +101,8 @@ class Trainer {
   ~Trainer();
 
   /// Trains on the next batch. On the CPU the step is done when this returns; on a GPU it is
-  /// queued. All ranks call it together, with the same number of steps queued. They share `usage`,
-  /// which is that of a step before, in the step's own all-reduce.
+  /// queued. All ranks call it together, with the same number of steps queued. The step's own
+  /// all-reduce shares `usage`, which is that of an earlier step.
   void queue_step(const RankUsage& usage = {});
   /// Waits for the step that was queued first. If its loss or a gradient was not finite, the update
   /// was skipped, and the parameters are still those of the step before. fp16 training then lowers

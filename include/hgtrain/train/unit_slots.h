@@ -38,7 +38,8 @@ class UnitSlots {
   const std::vector<Tensor>& block_weights() const { return block_weights_; }
   const std::vector<Tensor>& block_gradients() const { return block_gradients_; }
 
-  /// The token embedding at either end of a tie across a pipeline, and its gradients; else none.
+  /// The token embedding, and its gradients, on the first and the last stage of a pipeline with a
+  /// tied embedding; elsewhere no tensor.
   Tensor tied_weights() const { return tied_weights_; }
   Tensor tied_gradients() const { return tied_gradients_; }
 

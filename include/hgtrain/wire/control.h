@@ -51,12 +51,12 @@ struct Progress {
   SharedText action;                           ///< of the schedule, as text; "": none
   std::atomic<std::uint64_t> collective{0};    ///< collectives entered, of all groups
   std::atomic<std::uint64_t> work{0};          ///< grows while it computes, also in a long phase
-  /// What the rank waits for, or waited for in vain: a collective of this group, or the device. A
-  /// string literal; null: it does not wait.
+  /// What the rank waits for, or was waiting for when a wait failed: a collective of this group, or
+  /// the device. A string literal; null: it does not wait.
   std::atomic<const char*> waits_in{nullptr};
   std::atomic<std::uint64_t> waits_for{0};  ///< the collective's number in the group; 0: none
 
-  /// `body` waits. If it throws, the rank counts as waiting.
+  /// Runs `body`, which waits. If it throws, the rank still counts as waiting.
   template <class Body>
   void wait(const char* in, std::uint64_t number, const Body& body) {
     waits_for = number;

@@ -2,9 +2,9 @@
 
 namespace hgt {
 
-// Phases of Progress in which a rank only computes and communicates, so that the launcher may know
-// from earlier steps how long it can stand still there. In all others it may have to wait for a
-// disk, or does what it does once.
+// Phases of Progress in which a rank only computes and communicates, so that earlier steps show the
+// launcher how long a rank may stay in them without progress. In other phases, a rank may wait for
+// a disk, or does something that it does only once.
 
 inline constexpr const char* kForwardPhase = "forward";
 inline constexpr const char* kBackwardPhase = "backward";

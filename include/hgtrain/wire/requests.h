@@ -17,7 +17,8 @@ struct TrainRequest {
   std::string config;             ///< path of the resolved config
   std::string resume;             ///< auto, none, or a checkpoint folder
   std::int64_t record_steps = 0;  ///< steps whose spans are recorded
-  /// A file in the run folder: who does not see it has another folder. "": none.
+  /// A file in the run folder, by which a rank finds out whether its host sees that folder. "":
+  /// none.
   std::string mark = {};
 };
 
@@ -88,7 +89,8 @@ struct BenchCommRequest {
 template <class Request>
 std::string encode_request(const Request& request);
 
-/// The reverse. Error(kConfig) if `text` has not that form: the user started the worker by hand.
+/// The reverse. Error(kConfig) if `text` does not have that form, because the user started the
+/// worker by hand.
 template <class Request>
 Request decode_request(std::string_view text);
 

@@ -1,4 +1,4 @@
-// Compiled once for all files of a module, whichever of them includes what.
+// Headers that are compiled once for all files of a module.
 #include <algorithm>
 #include <filesystem>
 #include <functional>

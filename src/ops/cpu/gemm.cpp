@@ -128,7 +128,7 @@ Product<T> product_of(const Tensor& a, const Tensor& b, bool add, const Tensor& 
           wide};
 }
 
-/// The bits do not depend on the cells.
+/// The bits of the result do not depend on the cells.
 template <class T>
 void multiply_packed(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
                      ThreadPool& pool) {

@@ -10,7 +10,7 @@
 
 namespace hgt {
 
-/// The elements of an operand that may be absent: null then.
+/// The elements of an operand; null if it is absent.
 template <class T>
 T* data_or_null(const Tensor& x) {
   return x ? x.data<T>() : nullptr;
@@ -18,7 +18,8 @@ T* data_or_null(const Tensor& x) {
 
 }  // namespace hgt
 
-/// The CPU side of the ops of the same names: see their headers. Operands have been checked.
+/// The CPU side of the ops with the same names, whose headers describe them. Operands have been
+/// checked.
 namespace hgt::cpu {
 
 void clear(const Tensor& x, ThreadPool& pool);

@@ -88,8 +88,8 @@ struct PackedLeft {
   std::int64_t next;  ///< floats from one panel to the next
 };
 
-/// Rows [row, row + rows) and columns [first, first + depth) of op(a): where they are, if nothing
-/// has to be widened or filled up.
+/// Rows [row, row + rows) and columns [first, first + depth) of op(a): in place, if no element must
+/// be widened and no row added.
 template <class T>
 PackedLeft pack_left(const Product<T>& p, std::int64_t row, std::int64_t rows, std::int64_t first,
                      std::int64_t depth, float* out) {

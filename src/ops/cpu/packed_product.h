@@ -9,9 +9,9 @@ namespace hgt::cpu {
 /// Our own kernel for products on the calling thread alone. It widens operands to fp32 while it
 /// packs them, so 16-bit products take as long as those of fp32.
 ///
-/// An element of c is the sum of its products in order, each added without rounding it first, in
-/// parts of kPackedDepth or a little less that are of equal length and follow from k alone. So it
-/// has the same bits however c is cut into cells, and on all CPUs with fused multiply-adds.
+/// An element of c is the sum of its products in order, with fused multiply-adds. The sum is cut
+/// into equal parts of kPackedDepth products or a little less, which follow from k alone. So an
+/// element has the same bits however c is cut into cells, and on all CPUs with fused multiply-adds.
 /// `scratch` has kPackedFloats, or if c is fp32 kPackedWideFloats.
 struct PackedKernels {
   void (*f32)(const Product<float>& p, float* scratch);

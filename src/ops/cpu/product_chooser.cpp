@@ -17,7 +17,7 @@ constexpr std::string_view kOwn = "own", kLibrary = "oneDNN";
 constexpr int kRepeats = 3;
 constexpr double kMuchFaster = 0.97;  ///< our own kernel's time in oneDNN's, if it is chosen
 
-/// Of this thread: other programs on the machine do not count.
+/// The CPU time of this thread, which other programs on the machine do not increase.
 double cpu_seconds() {
   std::timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -31,8 +31,8 @@ double seconds_of(const Fn& fn) {
   return cpu_seconds() - begin;
 }
 
-/// A c of its own, with the distance between rows that the cell's has: rows that lie at certain
-/// distances disturb each other in the caches. Only what is written takes memory.
+/// A c for timing, with the same distance between rows as the cell's, because rows at certain
+/// distances evict each other from the caches. Only the pages that are written take memory.
 struct Scratch {
   explicit Scratch(const Product<float>& p)
       : c(new float[static_cast<std::size_t>(p.m * p.ldc)]), packed(new float[kPackedWideFloats]) {}

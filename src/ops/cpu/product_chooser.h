@@ -18,13 +18,13 @@ namespace hgt::cpu {
 /// Any thread may call it; while one thread times a product, the others wait.
 class ProductChooser {
  public:
-  /// Keeps choices in each of the folders ("" is none); what the first of them has is valid. `cpu`
-  /// names the CPU.
+  /// Keeps choices in each of the folders ("" is none); if they differ, the first folder's are
+  /// valid. `cpu` names the CPU.
   ProductChooser(const std::string& cpu, const std::vector<std::string>& folders);
 
-  /// Whether our own kernel computes the product, a cell of a larger one. If no file says so, it
-  /// is timed, with these operands and another c. The next calls for the same shape allocate
-  /// nothing.
+  /// Whether our own kernel computes the product, which is a cell of a larger one. If no file has
+  /// the choice, both kernels are timed with these operands and another c. The next calls for the
+  /// same shape allocate nothing.
   bool prefers_own(const Product<float>& cell);
 
  private:
@@ -35,7 +35,7 @@ class ProductChooser {
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool, bool, bool>, bool> own_;
 };
 
-/// The one of choose_cpu_products, or null.
+/// The chooser that choose_cpu_products() has made, or null.
 ProductChooser* product_chooser();
 
 }  // namespace hgt::cpu

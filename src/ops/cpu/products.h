@@ -47,14 +47,14 @@ struct Product {
 /// Intel's take two cycles for 32 pairs but one for 32 floats, so they do not; AMX is another unit.
 bool bf16_pairs_pay();
 
-/// By oneDNN; bf16 by the CPU's instructions for it, which it must have.
+/// Computed by oneDNN; bf16 needs a CPU with instructions for it.
 void library_product(const Product<float>& p);
 void library_product(const Product<BFloat16>& p);
-/// oneDNN's version, and the CPU's instructions that it uses.
+/// oneDNN's version, and the CPU instructions that it uses.
 std::string library_version();
 
-/// By our own kernel (packed_product.h), for the widest vectors of this CPU. `scratch` has
-/// kPackedFloats, or if c is fp32 kPackedWideFloats.
+/// Computed by our own kernel (packed_product.h), with the widest vectors of this CPU. `scratch`
+/// has kPackedFloats, or if c is fp32 kPackedWideFloats.
 void packed_product(const Product<float>& p, float* scratch);
 void packed_product(const Product<BFloat16>& p, float* scratch);
 void packed_product(const Product<Half>& p, float* scratch);

@@ -11,7 +11,8 @@
 
 #include <fmt/format.h>
 
-// For the frontend's own kernels, which are not used: nothing links their compiler.
+// The frontend needs these functions for its own kernels, which are not used, so nothing links
+// their compiler.
 #pragma weak nvrtcCompileProgram
 #pragma weak nvrtcCreateProgram
 #pragma weak nvrtcDestroyProgram

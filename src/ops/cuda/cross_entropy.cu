@@ -19,7 +19,7 @@ __device__ inline float exp_above(float x, float base) {
 struct Softmax {
   float highest = -INFINITY, sum = 0;
 
-  /// Of minus infinity alone, 0: avoids infinity - infinity.
+  /// The highest number; 0 if all are minus infinity, which avoids infinity - infinity.
   __device__ float base() const { return highest == -INFINITY ? 0.0f : highest; }
 
   __device__ void raise(float next) {
@@ -44,7 +44,8 @@ struct Softmax {
 };
 
 /// Calls of_vector(column) for the thread's whole vectors of a row's first columns, and
-/// of_element(column) for what is before and behind all of these. The row's start may be unaligned.
+/// of_element(column) for the elements before and after all of these. The row's start may be
+/// unaligned.
 template <class T, class OfVector, class OfElement>
 __device__ void for_columns(const T* row, int columns, const OfVector& of_vector,
                             const OfElement& of_element) {
@@ -80,8 +81,8 @@ __device__ void fill(T* row, int columns, float value) {
       [&](int c) { store(row + c, value); });
 }
 
-/// If a row's target does not count, its loss and gradient are 0; if there is no such id, NaN.
-/// Returns whether one of these is so.
+/// If a row's target does not count, sets its loss and gradient to 0; if there is no such id, to
+/// NaN. Returns whether it did either.
 template <class T>
 __device__ bool has_no_loss(std::int32_t target, std::int32_t ignored, std::int64_t vocabulary,
                             T* row, int width, float* loss) {

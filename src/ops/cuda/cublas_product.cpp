@@ -38,7 +38,7 @@ cublasLtEpilogue_t cublas_epilogue(const CublasShape& shape) {
 }
 
 /// cuBLAS's GELU is an approximation of the one with tanh: good enough for 16 bits. Its gradient
-/// together with the bias's (DGELU_BGRAD) would round that to the 16 bits of c.
+/// together with the bias's (DGELU_BGRAD) would round the bias's gradient to the 16 bits of c.
 bool is_precise(const CublasShape& shape) {
   const bool gelu =
       shape.epilogue == GemmEpilogue::kGelu || shape.epilogue == GemmEpilogue::kGeluBwd;

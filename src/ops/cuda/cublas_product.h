@@ -1,6 +1,6 @@
 #pragma once
 
-// For sources of the CUDA module only: a matrix product for cublasLt, which is column-major.
+// For sources of the CUDA module only: a matrix product by cublasLt, which is column-major.
 
 #include <compare>
 #include <cstdint>

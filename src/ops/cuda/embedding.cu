@@ -49,7 +49,8 @@ struct ScatterArgs {
   const void* dout;
   float* dtable;
   std::int64_t rows, width, table_rows;
-  std::int32_t* begins;  ///< [table_rows + 1]: where the rows of each table row begin in `sorted`
+  std::int32_t*
+      begins;  ///< [table_rows + 1]: index in `sorted` at which each table row's rows begin
   std::int32_t *placed, *unsorted, *sorted;  ///< [table_rows], [rows], [rows]
   float* partial;  ///< [chunk][2][width]: an id begun earlier, one continued later
 

@@ -32,9 +32,10 @@ struct GemmPlans {
 /// is waited for. Timing writes c and pre if the product overwrites them anyway; what the product
 /// adds to is not touched.
 ///
-/// If timing is impossible, because the stream is being captured or there is no memory to add to,
-/// or if it is disabled for the stream, the plan is cuBLAS's first candidate, and kernels for the
-/// epilogue. Such a plan is for this stream only, and in no file.
+/// If timing is impossible, because the stream is being captured or there is no memory for a
+/// temporary that the product can add to, or if it is disabled for the stream, the plan is cuBLAS's
+/// first candidate, and kernels for the epilogue. Such a plan holds for this stream only, and is
+/// not kept in a file.
 const GemmPlan& plan_of(const GemmArgs& args, CudaStreamState& stream);
 
 /// The stream's state, made by the first call.

@@ -1,7 +1,7 @@
 #pragma once
 
-// For sources of the CUDA module only: each op's launcher, in <op>.cu or <op>.cpp. They throw
-// errors.
+// For sources of the CUDA module only: each op's launcher, in <op>.cu or <op>.cpp. Launchers throw
+// Error.
 
 #include "hgtrain/device/cuda_stream_state.h"
 #include "hgtrain/ops/cuda_ops_table.h"

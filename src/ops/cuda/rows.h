@@ -40,7 +40,7 @@ inline RowShape row_shape(std::int64_t width, int vector) {
                   std::to_string(kMaxRowBytes / 2) + " in bf16 and fp16, or --device cpu");
 }
 
-/// Likewise, but a row has only a warp if that can hold it, and then no barrier.
+/// Likewise, but a row gets only one warp if a warp can hold it; no barrier is needed then.
 inline RowShape warp_row_shape(std::int64_t width, int vector) {
   constexpr std::int64_t kMaxHeld = 4;
   const std::int64_t held = (width + vector * kWarp - 1) / (vector * kWarp);
