@@ -27,8 +27,8 @@ class Bpe {
     std::string unk_token = "";  ///< "": what is not in the vocabulary is left out
     bool fuse_unk = false;       ///< neighbouring unknowns become one
     bool byte_fallback = false;  ///< unknown characters become their bytes, "<0x0A>"
-    bool ignore_merges =
-        false;  ///< a word in the vocabulary is that token, even if the merges differ
+    /// A word in the vocabulary is that token, even if the merges differ.
+    bool ignore_merges = false;
   };
   /// Merges in order of rank. Error(kData) names one whose parts or result are not in the
   /// vocabulary.

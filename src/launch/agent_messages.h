@@ -254,8 +254,8 @@ struct Refused {
 /// The first message to an agent on another host.
 struct Welcome {
   static constexpr MessageKind kKind = MessageKind::kWelcome;
-  std::int64_t lease_ms =
-      0;  ///< either side counts the other as lost after this time without a message
+  /// Either side counts the other as lost after this time without a message.
+  std::int64_t lease_ms = 0;
   static auto fields(auto& m) { return std::tie(m.lease_ms); }
 };
 

@@ -32,14 +32,14 @@ struct ActivationSizes {
   SplitBackward split = {};            ///< what is held for the backward of the weights
   std::int64_t context_size = 1;       ///< ranks that share each sequence
   std::int64_t tensor_rank = 0;        ///< this rank's number among them; only with split_rows
-  bool split_rows =
-      false;  ///< the ranks also split the rows of activations that each would have whole
+  /// The ranks also split the rows of activations that each would have whole.
+  bool split_rows = false;
   std::int64_t logit_rows = 0;  ///< rows of logits computed at a time, at most; 0: logit_rows()
 
   Range layers(const ModelConfig& model) const;  ///< the layers among the blocks, counted from 0
   bool has_head(const ModelConfig& model) const;
-  bool passes_through(
-      const ModelConfig& model) const;  ///< whether this is the block of a stage without layers
+  /// Whether this is the block of a stage without layers.
+  bool passes_through(const ModelConfig& model) const;
   std::int64_t rows() const { return batch * (seq_length / context_size); }
   /// The rank's rows of the residual stream.
   Range own_rows() const {
@@ -67,8 +67,8 @@ struct PlannedTensor {
 
     std::int64_t copies() const { return slots * layers.size(); }
   };
-  std::vector<OfRange> of_ranges =
-      {};  ///< one for each range; the last ranges that lack the tensor are left out
+  /// One for each range; the last ranges that lack the tensor are left out.
+  std::vector<OfRange> of_ranges = {};
   bool has_shared_copy = false;  ///< one copy, for the other layers of all ranges
 
   std::int64_t copies() const;

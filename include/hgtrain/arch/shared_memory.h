@@ -10,8 +10,8 @@ struct Config;
 /// machine, in bytes.
 struct SharedMemory {
   std::int64_t mapped = 0;  ///< how much of it the worker uses
-  std::int64_t share =
-      0;  ///< the worker's share, if what a group uses is divided among its workers
+  /// The worker's share, if what a group uses is divided among its workers.
+  std::int64_t share = 0;
 };
 
 /// The shared memory of a worker of a pipeline stage: what the messages of training steps fill.

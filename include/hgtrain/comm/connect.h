@@ -24,8 +24,8 @@ struct GroupOptions {
   const char* thread_name = "communication";  ///< in traces; a literal
   int rank = 0;
   int size = 1;
-  std::vector<int> members =
-      {};  ///< the job's rank of each member; empty: the group's ranks are the job's
+  /// The job's rank of each member; empty: the group's ranks are the job's.
+  std::vector<int> members = {};
   std::chrono::milliseconds timeout{600000};   ///< to connect, and for each wait for a peer
   const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; not in shared memory
 

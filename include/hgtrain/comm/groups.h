@@ -21,10 +21,10 @@ struct Groups {
 
   Communicator* world;  ///< all ranks of the job
   Communicator* data;   ///< those that have the same part of the model
-  Communicator* context =
-      nullptr;  ///< those that share each sequence; null if this rank has whole sequences
-  Communicator* tensor =
-      nullptr;  ///< those that share each layer; null if this rank has whole layers
+  /// Those that share each sequence; null if this rank has whole sequences.
+  Communicator* context = nullptr;
+  /// Those that share each layer; null if this rank has whole layers.
+  Communicator* tensor = nullptr;
 
   // With the stage before and with the stage after, there is a group of two ranks for each
   // direction, whose rank 0 sends. Messages have no names, so this keeps the two directions apart.

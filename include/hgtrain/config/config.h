@@ -29,8 +29,8 @@ struct ZeroConfig {
 struct DistributedConfig {
   std::string backend = "auto";
   double timeout_minutes = 10;
-  std::string interface =
-      {};  ///< the network interface that workers use; "": the one with the address that ssh uses
+  /// The network interface that workers use; "": the one with the address that ssh uses.
+  std::string interface = {};
   bool push_data = false;  ///< hosts that lack data, weights or tokenizer get a copy
   std::int64_t timeout_ms() const { return static_cast<std::int64_t>(timeout_minutes * 60e3); }
 };

@@ -10,9 +10,9 @@ namespace hgt {
 struct LrScheduleConfig {
   std::string type = "constant";  ///< constant, cosine, wsd
   std::int64_t warmup_iters = 0;  ///< updates
-  std::int64_t decay_iters =
-      0;              ///< updates; 0: all after the warmup (cosine), a tenth of the run (wsd)
-  double min_lr = 0;  ///< rate at the end of the decay
+  /// Updates; 0: all after the warmup (cosine), a tenth of the run (wsd).
+  std::int64_t decay_iters = 0;
+  double min_lr = 0;                   ///< rate at the end of the decay
   std::string decay_style = "linear";  ///< of wsd: linear, cosine, minus_sqrt
 };
 

@@ -18,8 +18,8 @@ namespace hgt {
 struct LaunchShape {
   dim3 grid;
   dim3 block;
-  std::size_t shared_bytes =
-      0;  ///< dynamic shared memory; above 48 KiB the kernel must have asked for it
+  /// Dynamic shared memory; above 48 KiB the kernel must have asked for it.
+  std::size_t shared_bytes = 0;
 };
 
 /// Starts kernel(args) on the stream; returns at once. Nothing is launched for an empty grid.

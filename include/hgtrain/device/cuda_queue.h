@@ -51,8 +51,8 @@ class CudaQueue {
   friend class CudaGraph;
   Device device_;
   const CudaModule* module_;
-  mutable CudaGraph* graph_ =
-      nullptr;  ///< the graph that is being captured from the queue; null: none
+  /// The graph that is being captured from the queue; null: none.
+  mutable CudaGraph* graph_ = nullptr;
   std::unique_ptr<CudaStreamState, CudaResult (*)(CudaStreamState*)> state_;
 };
 

@@ -20,8 +20,8 @@ struct ClockOffset {
 /// A host that is about to run ranks.
 struct InspectedHost {
   JobHost spec;  ///< with the number of its ranks
-  int first_local_rank =
-      0;            ///< its ranks' first; lower ones belong to other hosts of the same machine
+  /// Its ranks' first; lower ones belong to other hosts of the same machine.
+  int first_local_rank = 0;
   int machine = 0;  ///< the same for hosts that are known to share one
   HostFacts facts;
   std::optional<ClockOffset> clock;  ///< none: not measured

@@ -67,8 +67,8 @@ class Model {
     std::int64_t max_seq_length = 0;
     /// The blocks to compute, ascending: several ranges for a stage of an interleaved pipeline.
     std::vector<BlockRange> ranges = {{}};
-    SplitBackward split =
-        {};                  ///< if the layers' backward is split: what is held for its second half
+    /// If the layers' backward is split: what is held for its second half.
+    SplitBackward split = {};
     std::uint64_t seed = 0;  ///< keys dropout
     Recompute recompute = Recompute::kNone;
     /// How many layers recompute, from the first. The results have the same bits, except with

@@ -53,8 +53,8 @@ struct PipelineStage {
 
 /// How many micro-batches a stage holds at most for the second half of a backward in two halves.
 struct SplitBackward {
-  std::int64_t slots =
-      0;  ///< between their forward and their backward of the weights; 0: backwards are whole
+  /// Between their forward and their backward of the weights; 0: backwards are whole.
+  std::int64_t slots = 0;
   std::int64_t between = 0;  ///< between the two halves of their backward
 
   explicit operator bool() const { return slots > 0; }

@@ -12,8 +12,8 @@ namespace hgt {
 /// Which records of an existing metrics.jsonl belong to another run or branch.
 struct OtherRecords {
   bool until_resumed_step = false;  ///< the run starts from a checkpoint of another run or branch
-  bool after_resumed_step =
-      false;  ///< the run leaves a branch that has checkpoints after that step
+  /// The run leaves a branch that has checkpoints after that step.
+  bool after_resumed_step = false;
 };
 
 /// Writes the metrics of a run: RUN_DIR/metrics.jsonl, one StepRecord per line, and metrics.csv,

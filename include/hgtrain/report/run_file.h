@@ -15,8 +15,8 @@ struct RunFile {
     std::int64_t rank = 0;
     std::string host;
     std::string device = {};  ///< "cpu, 1 thread", "cuda:0 NVIDIA H100"; "": that of a program
-    std::string place =
-        {};  ///< in the layout: "stage 1, tensor rank 0"; "": it has the whole model
+    /// In the layout: "stage 1, tensor rank 0"; "": it has the whole model.
+    std::string place = {};
   };
   /// What is known of the first rank that failed.
   struct Failure {

@@ -19,8 +19,8 @@ struct StepRecord {
   double tokens_per_sec = 0;
   std::int64_t consumed_samples = 0;
   double samples_per_sec = 0;
-  std::int64_t mem_bytes =
-      0;  ///< of a process or GPU; this and the next one are the largest of all ranks
+  /// Of a process or GPU; this and the next one are the largest of all ranks.
+  std::int64_t mem_bytes = 0;
   std::int64_t mem_peak_bytes = 0;
   double comm_ms = 0;     ///< exposed communication: compute waited for it
   double sent_bytes = 0;  ///< sent to other ranks by the rank that sends most

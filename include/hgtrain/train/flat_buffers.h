@@ -40,8 +40,8 @@ struct FlatBuffers {
   /// Draws the parameters of a fresh model (model/init.h), and starts the average from them. The
   /// optimizer's buffers must be in host memory.
   void initialize(const ParameterTable& table, std::uint64_t seed, ThreadPool& pool) const;
-  void begin_ema(
-      ThreadPool& pool) const;  ///< starts the average from the parameters; host memory only
+  /// Starts the average from the parameters; host memory only.
+  void begin_ema(ThreadPool& pool) const;
   /// Rounds this rank's parameters to the updated weights. The stream is that of `home`.
   void round_weights(Stream stream) const;
 

@@ -15,8 +15,8 @@ struct Config;
 
 struct RunOptions {
   std::string run_dir;
-  std::string resume =
-      "none";  ///< none, auto (the newest checkpoint; a fresh start if there is none), or a folder
+  /// None, auto (the newest checkpoint; a fresh start if there is none), or a folder.
+  std::string resume = "none";
   std::int64_t record_steps = 0;  ///< steps after the warm-up whose spans go to the run folder
 };
 
