@@ -24,7 +24,8 @@ constexpr std::string_view kNodes =
     "start the command on each node with --nnodes N --node_rank R --master_addr HOST";
 constexpr std::string_view kWorkers = "workers on each machine: --num_workers N, or --num_gpus N";
 constexpr std::string_view kLauncherArgs =
-    "what is said to ssh: in ~/.ssh/config; to srun or mpirun: `srun ARGS hgtrain ...`";
+    "what is said to ssh: in ~/.ssh/config; to srun or mpirun: `srun ARGS hgtrain ...`, or in "
+    "their variables, as in OMPI_MCA_btl_tcp_if_include=eth0";
 constexpr std::string_view kElastic =
     "--num_nodes MIN:MAX: a job continues without lost hosts as long as MIN are left";
 constexpr std::string_view kLogs = "output in files: --log_dir DIR";

@@ -1,17 +1,21 @@
 #include "host_flags.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/base/error_list.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
+#include "hgtrain/launch/job.h"
 #include "hgtrain/wire/job_key.h"
 
 #include "launched_run.h"
@@ -38,20 +42,27 @@ int number_of(const std::string& text, const std::string& what) {
   return out;
 }
 
-void require_no_hosts(const HostFlags& flags) {
-  for (const auto& [flag, is_given] :
-       {std::pair("--hosts", !flags.hosts.empty()),
-        std::pair("--hostfile", !flags.hostfile.empty()),
-        std::pair("--include", !flags.include.empty()),
-        std::pair("--exclude", !flags.exclude.empty()),
-        std::pair("--node_rank", flags.node_rank.has_value()), std::pair("--no_ssh", flags.no_ssh)})
+using GivenFlags = std::vector<std::pair<const char*, bool>>;
+
+void refuse_given(const HostFlags& flags, const std::string& why, const std::string& hint,
+                  GivenFlags refused) {
+  refused.emplace_back("--node_rank", flags.node_rank.has_value());
+  refused.emplace_back("--no_ssh", flags.no_ssh);
+  for (const auto& [flag, is_given] : refused)
     if (is_given)
       throw Error(
           ErrorKind::kConfig,
-          fmt::format(
-              "--launcher slurm cannot be combined with {}: the nodes are those of the allocation",
-              flag),
-          fmt::format("leave out {}; salloc and sbatch have --nodelist and --exclude", flag));
+          fmt::format("--launcher {} cannot be combined with {}: {}", flags.launcher, flag, why),
+          fmt::format("leave out {}{}", flag, hint));
+}
+
+[[noreturn]] void refuse_second_start(const HostFlags& flags, const char* starter,
+                                      const std::string& tasks) {
+  throw Error(
+      ErrorKind::kConfig,
+      fmt::format("--launcher {} cannot be used, because {} has already started {} of this command",
+                  flags.launcher, starter, tasks),
+      fmt::format("leave out --launcher, or start the command without {}", starter));
 }
 
 int nodes_to_start(const HostFlags& flags) {
@@ -60,13 +71,13 @@ int nodes_to_start(const HostFlags& flags) {
                 "--launcher slurm starts the nodes of an allocation, but this shell has none",
                 "use salloc --nodes 2 hgtrain ..., or put the command in a script for sbatch");
   if (!variable("SLURM_STEP_ID").empty() && variable("SLURM_STEP_NUM_TASKS") != "1")
-    throw Error(
-        ErrorKind::kConfig,
-        fmt::format(
-            "--launcher slurm cannot be used, because srun has already started {} of this command",
-            variable("SLURM_STEP_NUM_TASKS")),
-        "leave out --launcher, or start the command without srun");
-  require_no_hosts(flags);
+    refuse_second_start(flags, "srun", variable("SLURM_STEP_NUM_TASKS"));
+  refuse_given(flags, "the nodes are those of the allocation",
+               "; salloc and sbatch have --nodelist and --exclude",
+               {{"--hosts", !flags.hosts.empty()},
+                {"--hostfile", !flags.hostfile.empty()},
+                {"--include", !flags.include.empty()},
+                {"--exclude", !flags.exclude.empty()}});
   const int allocated = number_of(variable("SLURM_JOB_NUM_NODES"), "SLURM_JOB_NUM_NODES=");
   if (flags.num_nodes.empty()) return allocated;
   const int asked = number_of(flags.num_nodes, "--num_nodes ");
@@ -77,17 +88,84 @@ int nodes_to_start(const HostFlags& flags) {
   return asked;
 }
 
+/// The hosts that mpirun is to start this command on.
+std::vector<JobHost> hosts_to_start(const HostFlags& flags) {
+  if (const std::string tasks = variable("OMPI_COMM_WORLD_SIZE"); !tasks.empty())
+    refuse_second_start(flags, "mpirun", tasks);
+  refuse_given(flags, "mpirun gives each host its number", "", {});
+  std::vector<JobHost> hosts = hosts_of(flags);
+  ErrorList wrong;
+  if (hosts.empty())
+    wrong.add({ErrorKind::kConfig, "--launcher openmpi needs hosts",
+               "--hosts a:4,b:4, or --hostfile FILE"});
+  if (min_hosts_of(flags) > 0 || std::ranges::any_of(hosts, &JobHost::is_spare))
+    wrong.add(
+        {ErrorKind::kConfig,
+         "--launcher openmpi cannot be combined with spare hosts or --num_nodes MIN:MAX: if a "
+         "host is lost, mpirun ends all",
+         "leave out --launcher: over ssh, a job continues without a lost host"});
+  for (const JobHost& host : hosts)
+    if (!host.user.empty() || host.ssh_port != 0 || host.name.find('@') != std::string::npos)
+      wrong.add(
+          {ErrorKind::kConfig,
+           fmt::format("--launcher openmpi cannot tell mpirun the user or ssh port of host {}",
+                       host.name),
+           "mpirun calls ssh itself: give the host its User and Port in ~/.ssh/config"});
+  wrong.throw_if_any();
+  return hosts;
+}
+
+/// This command as it is on each node, which has the variables of --export already.
+std::vector<std::string> own_words() {
+  std::vector<std::string> out =
+      without_flag(without_flag(own_command_line(), "--launcher"), "--export");
+  out[0] = own_program();
+  return out;
+}
+
 std::vector<std::string> srun_command(int nodes) {
   std::vector<std::string> out{"srun",
                                fmt::format("--nodes={}", nodes),
                                fmt::format("--ntasks={}", nodes),
                                "--ntasks-per-node=1",
                                "--cpu-bind=none",
-                               "--export=ALL",
-                               own_program()};
-  const std::vector<std::string> own = without_flag(own_command_line(), "--launcher");
-  out.insert(out.end(), own.begin() + 1, own.end());
+                               "--export=ALL"};
+  const std::vector<std::string> own = own_words();
+  out.insert(out.end(), own.begin(), own.end());
   return out;
+}
+
+/// Tasks in the order of the hosts, each in this folder and with the variables that ssh would bring
+/// there.
+std::vector<std::string> mpirun_command(const std::vector<JobHost>& hosts,
+                                        const std::vector<std::string>& exports) {
+  std::vector<std::string> names;
+  for (const JobHost& host : hosts) names.push_back(host.name);
+  std::vector<std::string> out{"mpirun",    "--allow-run-as-root",
+                               "--bind-to", "none",
+                               "--map-by",  "seq",
+                               "--wdir",    std::filesystem::current_path(),
+                               "--host",    fmt::format("{}", fmt::join(names, ","))};
+  for (const auto& [name, value] : travelling_environment(exports))
+    out.insert(out.end(), {"-x", name});
+  std::vector<std::string> own = own_words();
+  own.insert(std::ranges::find(own, "--"), "--no_ssh");
+  out.insert(out.end(), own.begin(), own.end());
+  return out;
+}
+
+/// Replaces this process by the program of a package.
+[[noreturn]] void become(std::vector<std::string> command, const char* package) {
+  try {
+    command[0] = find_program(command[0], variable("PATH"));
+  } catch (const Error& e) {
+    throw Error(
+        ErrorKind::kConfig, e.message(),
+        fmt::format("apt-get install {}; or leave out --launcher, so that hosts are reached "
+                    "by ssh",
+                    package));
+  }
+  become_program(std::move(command));
 }
 
 }  // namespace
@@ -112,7 +190,8 @@ void add_host_options(Options& options, HostFlags& flags) {
               "MASTER_PORT (default: a free one); with --node_rank, where node 0 listens (29500)");
   options.add("--ssh_port", flags.ssh_port, "port of the hosts' ssh servers (default: ssh's)");
   options.add("--launcher", flags.launcher,
-              "ssh (default); slurm: srun starts this command on each node of the allocation");
+              "ssh (default); slurm: srun starts this command on each node of the allocation; "
+              "openmpi: mpirun does so on the hosts");
   options.add("--node_rank", flags.node_rank,
               "this is node R, counted from 0, of the nodes of --nnodes");
   options.add_flag("--no_ssh", flags.no_ssh,
@@ -124,27 +203,32 @@ void add_host_options(Options& options, HostFlags& flags) {
               "seconds in which all nodes must join (default: 600)");
 }
 
-std::optional<int> start_nodes(const HostFlags& flags, bool dry_run) {
+std::optional<int> start_nodes(const HostFlags& flags, std::vector<std::string> exports,
+                               bool dry_run) {
   const std::string& launcher = flags.launcher;
   if (launcher.empty() || launcher == "ssh" || launcher == "pdsh") return std::nullopt;
-  if (launcher != "slurm")
+  const bool is_slurm = launcher == "slurm";
+  if (!is_slurm && launcher != "openmpi")
     throw Error(
         ErrorKind::kConfig,
-        fmt::format("--launcher {} is not built: hgtrain starts nodes by ssh or, with "
-                    "--launcher slurm, by srun",
+        fmt::format("--launcher {} is not built: hgtrain starts nodes by ssh, with --launcher "
+                    "slurm by srun, or with --launcher openmpi by Open MPI's mpirun",
                     launcher),
-        "under MPI, use mpirun -np N --map-by ppr:1:node --bind-to none -x HGTRAIN_JOB_SECRET "
-        "hgtrain ... --master_addr HOST (the first of them)");
-  const int nodes = nodes_to_start(flags);
-  const std::vector<std::string> command = srun_command(nodes);
+        "under another MPI, use mpirun -np N -ppn 1 hgtrain ... --master_addr HOST (the first of "
+        "them), with HGTRAIN_JOB_SECRET in its environment");
+  const std::vector<JobHost> hosts = is_slurm ? std::vector<JobHost>() : hosts_to_start(flags);
+  const int nodes = is_slurm ? nodes_to_start(flags) : static_cast<int>(hosts.size());
+  if (!flags.job_secret_env.empty()) exports.push_back(flags.job_secret_env);
+  const bool has_secret =
+      !flags.job_secret_file.empty() || !flags.job_secret_env.empty() || std::getenv(kSecret);
+  if (nodes > 1 && !has_secret) setenv(kSecret, JobKey::random().hex().c_str(), 1);
+  const std::vector<std::string> command =
+      is_slurm ? srun_command(nodes) : mpirun_command(hosts, exports);
   if (dry_run) {
     say("command: {}\n", shell_line(command));
     return 0;
   }
-  const bool has_secret =
-      !flags.job_secret_file.empty() || !flags.job_secret_env.empty() || std::getenv(kSecret);
-  if (nodes > 1 && !has_secret) setenv(kSecret, JobKey::random().hex().c_str(), 1);
-  become_program(command);
+  become(command, is_slurm ? "slurm-client" : "openmpi-bin");
 }
 
 }  // namespace hgt

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "hgtrain/launch/host_choice.h"
 
@@ -12,10 +14,14 @@ namespace hgt {
 /// Each command adds the flags that count workers itself.
 void add_host_options(Options& options, HostFlags& flags);
 
-/// `--launcher slurm`: replaces this process by srun, which starts the same command without
-/// --launcher once on each node of the allocation. If there is no job secret, a new one is made. A
+/// `--launcher slurm` replaces this process by srun, which starts the same command without
+/// --launcher once on each node of the allocation. `--launcher openmpi` replaces it by Open MPI's
+/// mpirun, which starts the command once on each of the hosts, with --no_ssh and the variables that
+/// ssh would bring there, those of `exports` too. If there is no job secret, a new one is made. A
 /// dry run prints the command and returns the exit code instead. nullopt if ssh reaches the hosts.
-/// Error(kConfig) if there is no allocation, if flags name hosts, or for another launcher.
-std::optional<int> start_nodes(const HostFlags& flags, bool dry_run);
+/// Error(kConfig) if there is no allocation or no host, if flags contradict the launcher, if it is
+/// another one, or if srun or mpirun is missing.
+std::optional<int> start_nodes(const HostFlags& flags, std::vector<std::string> exports,
+                               bool dry_run);
 
 }  // namespace hgt

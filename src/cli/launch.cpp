@@ -61,7 +61,7 @@ class Launch final : public Command {
       throw Error(
           ErrorKind::kConfig, "no program to start is named",
           "name it after two dashes: hgtrain launch --num_workers 4 -- PROGRAM ARGUMENTS...");
-    if (const auto code = start_nodes(host_flags_, dry_run_)) return *code;
+    if (const auto code = start_nodes(host_flags_, spec_.exports, dry_run_)) return *code;
     host_flags_.hostfile_text = received_file(host_flags_.hostfile);
     fill_hosts();
     fill_spec(program);

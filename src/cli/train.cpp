@@ -153,7 +153,7 @@ class Train final : public Command {
     require_named_run();
     flags_.config_text = received_file(flags_.config);
     flags_.on_hosts.hostfile_text = received_file(flags_.on_hosts.hostfile);
-    if (const auto code = start_nodes(flags_.on_hosts, flags_.dry_run)) return *code;
+    if (const auto code = start_nodes(flags_.on_hosts, {}, flags_.dry_run)) return *code;
     take_scheduler(flags_.on_hosts);
     take_this_machine(flags_);
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));

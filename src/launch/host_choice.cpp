@@ -9,6 +9,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/error_list.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/machine/visible_gpus.h"
 
 #include "host_range.h"
@@ -75,8 +76,11 @@ std::vector<JobHost> named_hosts(const HostFlags& flags) {
   }
   if (flags.hostfile_text) return parse_hostfile(*flags.hostfile_text, flags.hostfile);
   if (!path_exists(flags.hostfile, ErrorKind::kConfig))
-    throw refused("there is no hostfile " + flags.hostfile,
-                  "each line of one is a host and the number of its workers: a slots=4");
+    throw refused(fmt::format("there is no hostfile {}{}", flags.hostfile,
+                              flags.no_ssh ? " on " + host_name() : ""),
+                  flags.no_ssh
+                      ? "each host reads it: copy it there, or use --hosts a:4,b:4 instead"
+                      : "each line of one is a host and the number of its workers: a slots=4");
   return parse_hostfile(read_file(flags.hostfile, kMaxHostfileBytes), flags.hostfile);
 }
 

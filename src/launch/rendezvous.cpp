@@ -44,6 +44,25 @@ void take_pod(const std::map<std::string, std::string>& environment, HostFlags& 
                   "add --node_rank R, the number of this node");
 }
 
+/// Each task is the host of its number.
+void require_task_for_each(const SchedulerTask& task, const std::vector<JobHost>& hosts) {
+  if (task.num_tasks != std::ssize(hosts))
+    throw refused(fmt::format("{} has started {} of this command, and there are {} hosts",
+                              task.starter, task.num_tasks, hosts.size()),
+                  "start one on each host, in the order of the hosts");
+}
+
+/// Nobody has named the hosts.
+void take_nodes(const SchedulerTask& task, HostFlags& flags) {
+  const std::string num_tasks = std::to_string(task.num_tasks);
+  if (!flags.num_nodes.empty() && flags.num_nodes != num_tasks)
+    throw refused(fmt::format("--num_nodes {} does not match: {} has started {} of this command",
+                              flags.num_nodes, task.starter, num_tasks),
+                  "leave it out");
+  flags.num_nodes = num_tasks;
+  if (flags.master_addr.empty()) flags.master_addr = task.first_node;
+}
+
 }  // namespace
 
 void take_scheduler(HostFlags& flags) {
@@ -52,22 +71,20 @@ void take_scheduler(HostFlags& flags) {
   const std::optional<SchedulerTask> task = scheduler_task(environment);
   if (!task) return take_pod(environment, flags);
   const char* const named = !flags.hosts.empty() ? "--hosts" : "--hostfile";
-  if (!flags.hosts.empty() || !flags.hostfile.empty())
+  const bool are_named = !flags.hosts.empty() || !flags.hostfile.empty();
+  if (are_named && !flags.no_ssh)
     throw refused(fmt::format("{} has started {} of this command, and {} lets each of them start a "
                               "job of its own over ssh",
                               task->starter, task->num_tasks, named),
                   fmt::format("leave out {}, because the tasks find each other; or start the "
                               "command once, without {}",
                               named, task->starter));
-  const std::string num_tasks = std::to_string(task->num_tasks);
-  if (!flags.num_nodes.empty() && flags.num_nodes != num_tasks)
-    throw refused(fmt::format("--num_nodes {} does not match: {} has started {} of this command",
-                              flags.num_nodes, task->starter, num_tasks),
-                  "leave it out");
-  flags.num_nodes = num_tasks;
   flags.node_rank = task->task;
+  if (are_named)
+    require_task_for_each(*task, hosts_of(flags));
+  else
+    take_nodes(*task, flags);
   flags.shares_node = task->shares_node;
-  if (flags.master_addr.empty()) flags.master_addr = task->first_node;
   if (flags.master_port == 0) flags.master_port = task->port;
 }
 
@@ -81,7 +98,7 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
   const bool are_named = !flags.hosts.empty() || !flags.hostfile.empty();
   const auto num_nodes = static_cast<std::int64_t>(hosts.empty() ? 1 : hosts.size());
   ErrorList wrong;
-  if (flags.no_ssh && are_named && !flags.node_rank)
+  if (flags.no_ssh && are_named && !flags.node_rank && num_nodes > 1)
     wrong.add(
         refused("--no_ssh needs --node_rank, because no host knows which node it is",
                 "add --node_rank 0 on the first host, --node_rank 1 on the second, and so on"));

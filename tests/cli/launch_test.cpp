@@ -238,6 +238,34 @@ TEST_CASE("--num_gpus counts the GPUs of each host") {
   CHECK(with("a:2", "3").says("3 workers on each host are asked for, but a has 2 slots"));
 }
 
+TEST_CASE("--launcher openmpi needs hosts that mpirun can start, and mpirun") {
+  const auto with = [](std::vector<std::string> args, const std::string& first = ":") {
+    args.insert(args.begin(), {"--launcher", "openmpi"});
+    args.insert(args.end(), {"--", "true"});
+    return Launch(args, first);
+  };
+  CHECK(with({}).says("--launcher openmpi needs hosts"));
+  CHECK(with({"--hosts", "a,b", "--no_ssh", "--node_rank", "0"})
+            .says("cannot be combined with --node_rank: mpirun gives each host its number"));
+  for (const std::vector<std::string>& hosts :
+       {std::vector<std::string>{"--hosts", "me@a,b"}, {"--hosts", "a,b", "--ssh_port", "2222"}})
+    CHECK(with(hosts).says("give the host its User and Port in ~/.ssh/config"));
+  CHECK(with({"--hosts", "a,b", "--num_nodes", "1:2"}).says("over ssh, a job continues without"));
+  CHECK(with({"--hosts", "a,b"}, "export OMPI_COMM_WORLD_SIZE=2")
+            .says("mpirun has already started 2 of this command"));
+  const Launch missing = with({"--hosts", "a,b"}, "export PATH=/nowhere");
+  CHECK(missing.status == 2);
+  CHECK(missing.says("there is no program 'mpirun' in PATH"));
+  CHECK(missing.says("apt-get install openmpi-bin"));
+  CHECK(Launch({"--launcher", "mpich", "--", "true"}).says("--launcher mpich is not built"));
+  const Launch dry = with({"--hosts", "b:1,a:2", "--dry_run"}, "export PATH=/nowhere NCCL_DEBUG=x");
+  CHECK(dry.status == 0);
+  CHECK(dry.out.find("--map-by seq --wdir ") != std::string::npos);
+  CHECK(dry.out.find(" --host b,a -x ") != std::string::npos);
+  CHECK(dry.out.find(" -x NCCL_DEBUG -x ") != std::string::npos);
+  CHECK(dry.out.find(" launch --hosts b:1,a:2 --dry_run --no_ssh -- true\n") != std::string::npos);
+}
+
 TEST_CASE("localhost alone is this machine, and needs no ssh") {
   const FakeSsh ssh("echo ssh was called >&2; exit 255");
   const auto with = [](std::vector<std::string> args) {

@@ -40,6 +40,7 @@ TEST_CASE("one node alone needs no other, and hosts that ssh reaches do not dial
   const auto alone = hosts_of({.hosts = "a:4", .no_ssh = true, .node_rank = 0});
   CHECK(is_this_machine(alone));
   CHECK(alone[0].workers == 4);
+  CHECK_FALSE(meeting({.hosts = "a:4", .no_ssh = true}));
 }
 
 TEST_CASE("of named hosts, the first is where node 0 is") {

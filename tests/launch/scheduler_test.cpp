@@ -117,6 +117,17 @@ TEST_CASE("a scheduler's task that is told hosts, or another number of nodes, is
   CHECK(has(refusal_of({.hosts = "a,b"}), "srun has started 4 of this command"));
   CHECK(has(refusal_of({.hostfile = "hosts"}), "--hostfile"));
   CHECK(has(refusal_of({.num_nodes = "2"}), "--num_nodes 2 does not match: srun has started 4"));
+  CHECK(has(refusal_of({.hosts = "a,b", .no_ssh = true}),
+            "4 of this command, and there are 2 hosts"));
+}
+
+TEST_CASE("a task is the host of its number if the command reaches no host by ssh") {
+  const Set step(kStep);
+  HostFlags flags{.hosts = "a:1,b:2,c:3,d:4", .no_ssh = true};
+  take_scheduler(flags);
+  CHECK(flags.node_rank == 3);
+  CHECK(hosts_of(flags)[3].workers == 4);
+  CHECK(rendezvous_of(flags, hosts_of(flags))->address == "a");
 }
 
 TEST_CASE("a pod of an indexed Job is the node of its index") {

@@ -25,7 +25,8 @@ struct Rendezvous {
 
 /// Completes the flags of a task that srun, mpirun or a Kubernetes Job has started with what its
 /// environment says: the number of this node, how many nodes there are, and where node 0 is.
-/// --node_rank overrides this. Error(kConfig) if the flags name hosts, or another number of them.
+/// --node_rank overrides this. Error(kConfig) if the flags name hosts without --no_ssh, or another
+/// number of them.
 void take_scheduler(HostFlags& flags);
 
 /// How `hosts` = hosts_of(flags) meet, still without the secret. nullopt if ssh reaches them, or if
