@@ -11,6 +11,8 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/machine/library_search.h"
 
+#include "cuda_table_version.h"
+
 namespace hgt {
 namespace {
 

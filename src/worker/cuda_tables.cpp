@@ -5,6 +5,8 @@
 #include "hgtrain/device/cuda_table.h"
 #include "hgtrain/ops/cuda_ops_table.h"
 
+#include "cuda_table_version.h"
+
 namespace hgt {
 
 extern "C" __attribute__((visibility("default"))) const CudaTables* hgtrain_cuda_tables() {

@@ -26,7 +26,7 @@ const CudaModule& module() {
     };
     return out;
   }();
-  static const CudaTables tables{kCudaTableVersion, "fake", &device, nullptr, nullptr};
+  static const CudaTables tables{0, "fake", &device, nullptr, nullptr};
   static const CudaModule module(tables);
   return module;
 }

@@ -42,7 +42,7 @@ const CudaTables& fake_tables() {
     out.destroy_graph = [](CudaGraphState*) { return called("end of graph"); };
     return out;
   }();
-  static const CudaTables tables{kCudaTableVersion, "fake", &device, nullptr, nullptr};
+  static const CudaTables tables{0, "fake", &device, nullptr, nullptr};
   return tables;
 }
 

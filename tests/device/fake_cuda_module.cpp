@@ -7,6 +7,8 @@
 
 #include "hgtrain/device/cuda_table.h"
 
+#include "cuda_table_version.h"
+
 namespace {
 
 hgt::CudaResult probe(hgt::CudaProbe* out) {

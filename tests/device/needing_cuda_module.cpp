@@ -2,6 +2,8 @@
 
 #include "hgtrain/device/cuda_table.h"
 
+#include "cuda_table_version.h"
+
 extern "C" int hgt_needed();
 
 static const hgt::CudaDeviceTable kDevice = [] {

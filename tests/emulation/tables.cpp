@@ -9,6 +9,7 @@
 #include "hgtrain/ops/cuda_ops_table.h"
 
 #include "accesses.h"
+#include "cuda_table_version.h"
 
 namespace hgt {
 namespace {

@@ -23,8 +23,7 @@ CudnnOptions g_options;
 /// A module whose cuDNN is 9.19.2, or one that refuses.
 CudaModule module(bool refuses, const std::filesystem::path& folder = kLibraries) {
   static CudaOpsTable ops{};
-  static const CudaTables tables{kCudaTableVersion, "fake", &fake_cuda::device_table(), &ops,
-                                 nullptr};
+  static const CudaTables tables{0, "fake", &fake_cuda::device_table(), &ops, nullptr};
   ops.use_cudnn = [](void* library, const CudnnOptions* options, CudaStreamState* stream,
                      std::size_t* version) -> CudaResult {
     g_options = *options;

@@ -175,9 +175,9 @@ struct DeviceFloats {
   std::span<float> values;
 };
 
-/// A module with the fake device and the given tables of other rooms; one set of them at a time.
+/// A module with the fake device and the given tables of other modules; one set of them at a time.
 inline CudaModule module(const CudaOpsTable* ops, const CudaCommTable* comm) {
-  static CudaTables tables{kCudaTableVersion, "fake", &device_table(), nullptr, nullptr};
+  static CudaTables tables{0, "fake", &device_table(), nullptr, nullptr};
   tables.ops = ops;
   tables.comm = comm;
   return CudaModule(tables);

@@ -24,7 +24,7 @@ void with_free_memory(std::int64_t bytes, const Fn& fn) {
     *total = std::uint64_t{1} << 40;
     return nullptr;
   };
-  const CudaTables tables{kCudaTableVersion, "fake", &device, nullptr, nullptr};
+  const CudaTables tables{0, "fake", &device, nullptr, nullptr};
   const CudaModule module(tables);
   fn(CudaQueue(Device::cuda(0), module));
 }

@@ -9,10 +9,6 @@ namespace hgt {
 // boundary. Worker code does not call the tables itself but through CudaModule and the wrappers in
 // device, ops and comm.
 
-/// Changes with every change of a table or an argument struct, because both sides must have been
-/// built from the same headers: tests/rules/cuda_table.py says which value it must have.
-inline constexpr std::uint32_t kCudaTableVersion = 0x44d61c02;
-
 /// Why a call failed: the parts of an Error, as plain C; `check` makes an Error of them again.
 struct CudaFailure {
   int kind;  ///< an ErrorKind
@@ -106,7 +102,7 @@ struct CudaCommTable;  // src/comm/cuda_comm_table.h
 
 /// What the module's one exported function returns. `version` must stay the first member.
 struct CudaTables {
-  std::uint32_t version;  ///< kCudaTableVersion
+  std::uint32_t version;  ///< kCudaTableVersion, which the build makes of these headers
   const char* build;      ///< for reports: "0.1.0, CUDA 13.0, sm_75 sm_80 ..."
   const CudaDeviceTable* device;
   const CudaOpsTable* ops;
