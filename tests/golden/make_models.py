@@ -3,8 +3,9 @@
 
     python3 tests/golden/make_models.py        needs torch, transformers, safetensors, numpy
 
-CASE.json          the model under hgtrain's names of ModelConfig, batch sizes, losses of 20 steps of AdamW, and how far
-                   a bf16 model's loss and gradients of the first batch are from those of fp32
+CASE.json          the model under hgtrain's names of ModelConfig, batch sizes, losses of 20 steps of AdamW, how far a
+                   bf16 model's loss and gradients of the first batch are from those of fp32, and how generate() continues
+                   a prompt greedily
 CASE.safetensors   logits [B, T, V] and the gradient of every parameter, of the first batch
 
 Weights and tokens are not stored: both sides compute them from the hash below (tests/model/golden.h).
@@ -22,6 +23,7 @@ from safetensors.numpy import save_file
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / 'fixtures' / 'models'
 STEPS, LR, BETAS, EPS, WEIGHT_DECAY = 20, 1e-3, (0.9, 0.999), 1e-8, 0.1
+PROMPT_TOKENS, NEW_TOKENS = 5, 12
 
 
 def hashes(name, count):
@@ -65,23 +67,18 @@ def hf_config(m):
             n_head=m['num_attention_heads'], n_positions=m['max_position_embeddings'], embd_pdrop=0.0, resid_pdrop=0.0,
             attn_pdrop=0.0, activation_function=m['hidden_act'], layer_norm_epsilon=m['norm_eps'],
             scale_attn_by_inverse_layer_idx=m['scale_attn_by_inverse_layer_idx'], **common)
-    scaling = dict(m['rope_scaling'])
+    scaling, windows = dict(m['rope_scaling']), m['layer_windows']
     parameters = {'rope_theta': m['rope_theta'], 'rope_type': scaling.pop('type') or 'default', **scaling}
-    common.update(
-        hidden_size=m['hidden_size'], intermediate_size=m['intermediate_size'], num_hidden_layers=m['num_hidden_layers'],
-        num_attention_heads=m['num_attention_heads'], num_key_value_heads=m['num_key_value_heads'],
-        head_dim=m['head_dim'], max_position_embeddings=m['max_position_embeddings'], hidden_act=m['hidden_act'],
-        rms_norm_eps=m['norm_eps'], rope_parameters=parameters)
-    windows = m['layer_windows']
-    if m['model_type'] == 'llama':
-        return transformers.LlamaConfig(attention_bias=m['attention_bias'], mlp_bias=m['mlp_bias'], **common)
-    if m['model_type'] == 'mistral':
-        return transformers.MistralConfig(sliding_window=windows[0] if windows else None, **common)
-    kinds = ['sliding_attention' if w else 'full_attention' for w in windows] or None
-    common.update(use_sliding_window=any(windows), sliding_window=max(windows, default=0) or None, layer_types=kinds)
-    if m['model_type'] == 'qwen2':
-        return transformers.Qwen2Config(**common)
-    return transformers.Qwen3Config(attention_bias=m['attention_bias'], **common)
+    if windows:
+        common.update(use_sliding_window=any(windows), sliding_window=max(windows) or None,
+                      layer_types=['sliding_attention' if w else 'full_attention' for w in windows])
+    # A family's class ignores keys that it does not have.
+    return transformers.AutoConfig.for_model(
+        m['model_type'], hidden_size=m['hidden_size'], intermediate_size=m['intermediate_size'],
+        num_hidden_layers=m['num_hidden_layers'], num_attention_heads=m['num_attention_heads'],
+        num_key_value_heads=m['num_key_value_heads'], head_dim=m['head_dim'],
+        max_position_embeddings=m['max_position_embeddings'], hidden_act=m['hidden_act'], rms_norm_eps=m['norm_eps'],
+        rope_parameters=parameters, attention_bias=m['attention_bias'], mlp_bias=m['mlp_bias'], **common)
 
 
 def model(kind, **changes):
@@ -140,6 +137,15 @@ def bf16_errors(net, case, loss, gradients):
             'gradients': {key: float(f'{(narrow[key] - g).norm().item():.4g}') for key, g in gradients.items()}}
 
 
+def greedy(net, case):
+    """How generate() continues the first tokens of the first batch. It may change the model's rotary table, so it gets a copy."""
+    net = copy.deepcopy(net)
+    net.generation_config.eos_token_id = None
+    prompt = batch(case, 0)[0][:1, :PROMPT_TOKENS]
+    tokens = net.generate(prompt, do_sample=False, max_new_tokens=NEW_TOKENS)[0, PROMPT_TOKENS:]
+    return {'prompt': prompt[0].tolist(), 'tokens': tokens.tolist()}
+
+
 def run(name, m):
     case = {'model': m, 'batch': 2, 'seq_length': 19,
             'adamw': {'lr': LR, 'beta1': BETAS[0], 'beta2': BETAS[1], 'eps': EPS, 'weight_decay': WEIGHT_DECAY}}
@@ -151,6 +157,7 @@ def run(name, m):
     logits, loss, gradients = first_batch(net, case)
     tensors = {'logits': logits.numpy()} | {key: g.numpy() for key, g in gradients.items()}
     case['bf16_errors'] = bf16_errors(net, case, loss, gradients)
+    case['greedy'] = greedy(net, case)
     net.zero_grad()
     losses = []
     for step in range(STEPS):

@@ -1,5 +1,7 @@
 #include "golden.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -25,6 +27,10 @@ std::vector<std::uint64_t> hashes(const std::string& name, std::int64_t count) {
     z ^= z >> 31;
   }
   return out;
+}
+
+std::string folder() {
+  return source_root() + "/tests/fixtures/models/";
 }
 
 bool is_gain(const Parameter& p) {
@@ -69,13 +75,18 @@ ModelConfig model_config(const nlohmann::json& m) {
 }  // namespace
 
 const std::vector<std::string>& Golden::names() {
-  static const std::vector<std::string> all = {"gpt2",         "gpt2_untied", "llama", "llama_yarn",
-                                               "llama_linear", "mistral",     "qwen2", "qwen3"};
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> found;
+    for (const auto& file : std::filesystem::directory_iterator(folder()))
+      if (file.path().extension() == ".json") found.push_back(file.path().stem());
+    std::ranges::sort(found);
+    return found;
+  }();
   return all;
 }
 
 Golden::Golden(const std::string& name) {
-  const std::string path = source_root() + "/tests/fixtures/models/" + name;
+  const std::string path = folder() + name;
   const auto json = nlohmann::json::parse(std::ifstream(path + ".json"));
   model = model_config(json["model"]);
   batch = json["batch"];
@@ -89,6 +100,8 @@ Golden::Golden(const std::string& name) {
   bf16_loss_error = json["bf16_errors"]["loss"];
   bf16_gradient_errors = json["bf16_errors"]["gradients"].get<std::map<std::string, double>>();
   losses = json["losses"].get<std::vector<double>>();
+  prompt = json["greedy"]["prompt"].get<std::vector<std::int32_t>>();
+  continuation = json["greedy"]["tokens"].get<std::vector<std::int32_t>>();
   const auto file = SafetensorsFile::open(path + ".safetensors");
   for (const TensorInfo& info : file.tensors()) {
     std::vector<float>& values = tensors[info.name];

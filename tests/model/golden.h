@@ -33,6 +33,7 @@ inline double evaluate(hgt::Model& model, const hgt::MicroBatch& batch) {
 
 /// A model of tests/fixtures/models, which tests/golden/make_models.py wrote with transformers.
 struct Golden {
+  /// Of all models there.
   static const std::vector<std::string>& names();
   explicit Golden(const std::string& name);
 
@@ -48,7 +49,8 @@ struct Golden {
   hgt::ModelConfig model;
   std::int64_t batch = 0, seq_length = 0;
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
-  std::vector<double> losses;  ///< of 20 steps of AdamW
+  std::vector<double> losses;                      ///< of 20 steps of AdamW
+  std::vector<std::int32_t> prompt, continuation;  ///< of transformers' greedy generate()
   /// How much PyTorch's bf16 differs from its fp32 on the first batch: the loss, and by norm each
   /// gradient.
   double bf16_loss_error = 0;
