@@ -12,6 +12,7 @@
 #include "hgtrain/launch/job_client.h"
 
 #include "commands.h"
+#include "detached_run.h"
 #include "options.h"
 #include "run_status.h"
 
@@ -35,6 +36,7 @@ class Attach final : public Command {
 
   int run(const std::vector<std::string>&) override {
     const std::string folder = run_folder_of(run_);
+    if (const auto code = run_on_host_of(folder, "attach", {})) return *code;
     auto launcher = JobClient::connect(folder);
     if (!launcher)
       throw Error(ErrorKind::kConfig,

@@ -111,13 +111,13 @@ Detachment::~Detachment() {
 void Detachment::start(const std::string& folder, const std::string& file) {
   if (!is_wanted() || std::exchange(has_started_, true)) return;
   const RemoteCommand* const received = received_command();
-  const std::string run = shell_line({folder});
   tell(
       "detached: the run continues {0}\n"
-      "  {1}hgtrain status {2}, attach {2}, logs -f {2} and stop {2} reach it; it also prints into "
-      "{3}\n",
-      received ? "on " + received->host : "without this shell",
-      received ? fmt::format("there, in {}, ", received->folder) : "", run, file);
+      "  hgtrain status {1}, attach {1}, logs -f {1} and stop {1} reach it{2}; it also prints into "
+      "{3}{4}\n",
+      received ? "on " + received->host : "without this shell", shell_line({folder}),
+      received ? fmt::format(", from here and from there in {}", received->folder) : "", file,
+      received ? " there" : "");
   std::fflush(stdout);
   redirect(STDIN_FILENO, "/dev/null", O_RDONLY);
   redirect(STDOUT_FILENO, file.c_str(), O_WRONLY | O_CREAT | O_APPEND);

@@ -7,6 +7,7 @@
 #include "hgtrain/launch/job.h"
 #include "hgtrain/launch/remote_command.h"
 
+#include "detached_run.h"
 #include "launched_run.h"
 
 namespace hgt {
@@ -21,7 +22,7 @@ bool moves_to_first_host(bool detach, const std::vector<JobHost>& hosts) {
 }
 
 int run_on_first_host(const std::vector<JobHost>& hosts, const std::vector<std::string>& exports,
-                      const std::vector<std::string>& files) {
+                      const std::vector<std::string>& files, const std::string& run) {
   RemoteCommand command;
   command.words = own_command_line();
   command.words.erase(command.words.begin());
@@ -29,8 +30,16 @@ int run_on_first_host(const std::vector<JobHost>& hosts, const std::vector<std::
   command.environment = travelling_environment(exports);
   for (const std::string& file : files)
     if (!file.empty()) command.files[file] = read_input(file, kMaxSentBytes, ErrorKind::kConfig);
-  return run_remotely(std::move(command), without_spares(hosts).at(0),
-                      [](const std::string& text) { tell("hgtrain: {}\n", text); });
+  const JobHost first = without_spares(hosts).at(0);
+  const int exit_code = run_remotely(std::move(command), first,
+                                     [](const std::string& text) { tell("hgtrain: {}\n", text); });
+  if (exit_code == 0) try {
+      write_detached_run(run, first);
+    } catch (const Error& e) {
+      tell("hgtrain: status, attach, logs and stop reach the run only on host {}: {}\n", first.name,
+           e.message());
+    }
+  return exit_code;
 }
 
 std::optional<std::string> received_file(const std::string& path) {

@@ -19,6 +19,7 @@
 
 #include "check_flags.h"
 #include "commands.h"
+#include "detached_run.h"
 #include "log_file.h"
 #include "options.h"
 #include "run_status.h"
@@ -56,6 +57,7 @@ class Logs final : public Command {
     if (lines_) check_range("--lines", *lines_, 0, std::int64_t{1} << 40);
     chosen_ = RankSet::parse(ranks_);
     const std::string run = run_folder_of(run_);
+    if (const auto code = run_on_host_of(run, "logs", flags())) return *code;
     folder_ = is_folder(run + "/logs") ? run + "/logs" : run;
     auto launcher = JobClient::connect(run);
     look_for_logs();
@@ -69,6 +71,13 @@ class Logs final : public Command {
   }
 
  private:
+  std::vector<std::string> flags() const {
+    std::vector<std::string> out{"--rank", ranks_};
+    if (lines_) out.insert(out.end(), {"--lines", std::to_string(*lines_)});
+    if (follow_) out.emplace_back("--follow");
+    return out;
+  }
+
   void look_for_logs() {
     std::map<int, std::string> paths;
     for (const std::string& name : list_folder(folder_))

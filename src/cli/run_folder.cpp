@@ -20,6 +20,8 @@
 #include "hgtrain/base/json.h"
 #include "hgtrain/config/run_checkpoints.h"
 
+#include "detached_run.h"
+
 namespace hgt {
 namespace {
 
@@ -101,8 +103,8 @@ bool has_begun(const std::string& path) {
 bool is_temporary(const std::string& name) {
   const std::size_t at = name.rfind(kUnfinished);
   if (at == std::string::npos) return false;
-  constexpr std::array kFiles{"config.json", "config.next.json", "resolved.json",
-                              "resolved.next.json", "run.json"};
+  constexpr std::array kFiles{"config.json",        "config.next.json", "resolved.json",
+                              "resolved.next.json", "run.json",         kDetachedFile};
   const std::string file = name.substr(0, at);
   const std::string suffix = name.substr(at + std::string_view(kUnfinished).size());
   return std::find(kFiles.begin(), kFiles.end(), file) != kFiles.end() && suffix.size() == 8 &&
@@ -134,11 +136,12 @@ void remove_leftovers(const std::string& path) {
   }
 }
 
-/// Whether hgtrain made the folder for a run: a model's folder has a config.json, too, but neither
-/// of these.
+/// Whether hgtrain made the folder for a run: a model's folder has a config.json, too, but none of
+/// these.
 bool is_run_folder(const std::string& path) {
   return path_exists(path + "/resolved.json", ErrorKind::kConfig) ||
-         path_exists(path + "/run.json", ErrorKind::kConfig);
+         path_exists(path + "/run.json", ErrorKind::kConfig) ||
+         path_exists(path + "/" + kDetachedFile, ErrorKind::kConfig);
 }
 
 /// Error(kConfig) if anything but a run lies at `path`.

@@ -15,6 +15,8 @@
 #include "hgtrain/launch/job_client.h"
 #include "hgtrain/report/human.h"
 
+#include "detached_run.h"
+
 namespace hgt {
 namespace {
 
@@ -68,7 +70,10 @@ std::optional<nlohmann::json> read_run_file(const std::string& folder) {
 std::optional<std::string> start_of(const std::string& folder) {
   try {
     const std::optional<nlohmann::json> file = read_run_file(folder);
-    return file ? std::optional(text_at(*file, "started_at")) : std::nullopt;
+    const std::optional<DetachedRun> detached = read_detached_run(folder);
+    if (!file && !detached) return std::nullopt;
+    return std::max(text_at(file.value_or(nlohmann::json::object()), "started_at"),
+                    detached ? detached->started_at : "");
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -136,7 +141,7 @@ std::string run_folder_of(const std::string& run) {
   if (!is_folder(run, ErrorKind::kConfig))
     throw Error(ErrorKind::kConfig, fmt::format("there is no folder {}", run),
                 "name the folder of a run: its run_dir, or the log_dir of `hgtrain launch`");
-  if (!path_exists(run + "/run.json", ErrorKind::kConfig))
+  if (!path_exists(run + "/run.json", ErrorKind::kConfig) && !read_detached_run(run))
     throw Error(ErrorKind::kConfig,
                 fmt::format("{} is not the folder of a run: it has no run.json", run));
   return run;

@@ -3,6 +3,7 @@
 #include "hgtrain/base/terminal.h"
 
 #include "commands.h"
+#include "detached_run.h"
 #include "options.h"
 #include "run_status.h"
 
@@ -21,7 +22,11 @@ class Status final : public Command {
   }
 
   int run(const std::vector<std::string>&) override {
-    const nlohmann::json status = run_status(run_folder_of(run_));
+    const std::string folder = run_folder_of(run_);
+    std::vector<std::string> flags;
+    if (json_) flags.emplace_back("--json");
+    if (const auto code = run_on_host_of(folder, "status", flags)) return *code;
+    const nlohmann::json status = run_status(folder);
     if (json_)
       say("{}\n", status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     else

@@ -4,6 +4,7 @@
 #include "hgtrain/launch/job_client.h"
 
 #include "commands.h"
+#include "detached_run.h"
 #include "options.h"
 #include "run_status.h"
 
@@ -21,6 +22,9 @@ class Stop final : public Command {
 
   int run(const std::vector<std::string>&) override {
     const std::string folder = run_folder_of(run_);
+    std::vector<std::string> flags;
+    if (now_) flags.emplace_back("--now");
+    if (const auto code = run_on_host_of(folder, "stop", flags)) return *code;
     if (auto launcher = JobClient::connect(folder)) {
       launcher->stop(now_);
       tell("{}: asked to stop, waiting for its end\n", folder);

@@ -157,10 +157,12 @@ class Train final : public Command {
     take_scheduler(flags_.on_hosts);
     take_this_machine(flags_);
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));
+    if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
     require_own_start(flags_.detach, rendezvous_.has_value());
     if (moves_to_first_host(flags_.detach, hosts_of(flags_))) {
       check_flags(flags_);
-      return run_on_first_host(hosts_of(flags_), {}, {flags_.config, flags_.on_hosts.hostfile});
+      return run_on_first_host(hosts_of(flags_), {}, {flags_.config, flags_.on_hosts.hostfile},
+                               flags_.run_dir);
     }
     Detachment detachment(flags_.detach && !flags_.dry_run);
     if (rendezvous_ && !flags_.dry_run) {
@@ -169,7 +171,6 @@ class Train final : public Command {
       rendezvous_->rejoins = flags_.max_restarts > 0;
       if (rendezvous_->node > 0) return run_node(*rendezvous_, hosts_of(flags_));
     }
-    if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
     if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);
     const TrainPlan plan = make_train_plan(flags_, overrides);
     const std::string notices = notice_lines(plan.notices);

@@ -40,6 +40,14 @@ TEST_CASE("a folder of somebody else is refused, and gets no lock file") {
   CHECK(list_folder(folder.path()) == std::vector<std::string>{"notes.txt"});
 }
 
+TEST_CASE("a folder that only says where a run is can take one, too") {
+  const TemporaryFolder folder;
+  write_new_file(folder / "detached.json", "{}");
+  write_new_file(folder / "detached.json.tmp-0123abcd", "");
+  CHECK_FALSE(claim_run_folder(folder.path(), false).holds_run);
+  CHECK(list_folder(folder.path()) == std::vector<std::string>{".lock", "detached.json"});
+}
+
 TEST_CASE("a model's folder is no run folder, although it has a config.json") {
   const TemporaryFolder folder;
   for (const char* name : {"config.json", "model.safetensors"})

@@ -1,4 +1,5 @@
 """Jobs on two hosts whose launcher moves to the first of them: --detach, and commands for such a run."""
+import contextlib
 import json
 import os
 import re
@@ -52,6 +53,68 @@ class DetachTest(HostsCase):
     def test_it_is_stopped_on_its_first_host(self):
         self.run_on_hosts('--detach', '--log_dir', 'stopped', '--', 'sleep', '1000', hosts='a')
         self.assertIn('stopped, exit code 143', self.there('a', PROGRAM, 'stop', 'stopped'))
+
+    @contextlib.contextmanager
+    def folder_of_each(self, name):
+        """A folder that this machine and each host have for themselves."""
+        folder = self.work / name
+        folder.mkdir()
+        with contextlib.ExitStack() as stack:
+            for host in self.names:
+                stack.enter_context(self.hosts.without(host, folder))
+            yield folder
+
+    def command(self, folder, *words, exit_code=0):
+        """What a command prints that is typed here."""
+        return ''.join(self.run_on_hosts(*words[1:], command=words[:1], hosts=None, cwd=folder, exit_code=exit_code))
+
+    def test_status_logs_attach_and_stop_reach_it_from_the_machine_that_started_it(self):
+        with self.folder_of_each('laptop') as folder:
+            _, err = self.run_on_hosts('--detach', '--log_dir', 'runs/logs', '--', 'sh', '-c', WAIT, cwd=folder)
+            self.assertIn(f'stop runs/logs reach it, from here and from there in {folder}; it also prints into runs/logs/detached.log there', err)
+            self.assertEqual(os.listdir(folder / 'runs/logs'), ['detached.json'])
+            status = json.loads(self.command(folder, 'status', folder / 'runs/logs/', '--json'))
+            self.assertEqual((status['state'], status['run'], status['launcher']['host']), ('running', 'runs/logs', 'a'))
+            follower = self.start('runs/logs', '--rank', '1', '-f', command=('logs',), hosts=None, cwd=folder)
+            self.assertEqual(follower.stdout.readline(), '1 on a\n')
+            follower.send_signal(signal.SIGINT)
+            self.assertEqual((follower.communicate(timeout=60)[1], follower.returncode), ('', 130))
+            self.assertEqual(self.command(folder / 'runs', 'logs', 'logs', '--rank', '1', '-n', '1'), '1 on a\n')
+            self.assertIn('no log of rank 7', self.command(folder, 'logs', '--rank', '7', exit_code=2))  # the newest one
+            viewer = self.start('runs/logs', command=('attach',), hosts=None, cwd=folder)
+            self.assertEqual(viewer.stderr.readline(), 'attached to runs/logs; Ctrl-C detaches\n')
+            viewer.send_signal(signal.SIGINT)
+            self.assertIn('detached: the run continues', viewer.communicate(timeout=60)[1])
+            self.assertEqual(viewer.returncode, 0)
+            self.assertIn('runs/logs: stopped, exit code 143', self.command(folder, 'stop', 'runs/logs'))
+            self.assertIn('stopped, exit code 143', self.command(folder, 'status'))
+            self.assertIn('runs/logs does not run here: stopped', self.command(folder, 'attach', exit_code=2))
+
+            with self.hosts.unreachable('a'):
+                said = self.command(folder, 'status', exit_code=3)
+            self.assertIn('host a cannot be used: ', said)
+            self.assertIn('in runs/logs, a run that --detach has started on host a\n', said)
+            (folder / 'runs/logs/detached.json').write_text('{"host": "a"}\n')
+            self.assertIn('runs/logs/detached.json is damaged', self.command(folder, 'stop', 'runs/logs', exit_code=4))
+
+    def test_a_run_that_is_seen_here_is_not_asked_on_its_host_once_it_has_ended(self):
+        self.run_on_hosts('--detach', '--log_dir', 'seen', '--', 'sh', '-c', WAIT)
+        self.assertTrue((self.work / 'seen/detached.json').exists())
+        self.assertIn('stopped', self.command(self.work, 'stop', 'seen'))
+        with self.hosts.unreachable('a'):
+            self.assertIn('stopped, exit code 143', self.command(self.work, 'status', 'seen'))
+
+    def test_a_run_that_starts_here_takes_the_place_of_one_on_another_host(self):
+        with self.folder_of_each('again') as folder:
+            self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'true', cwd=folder)
+            self.run_on_hosts('--log_dir', 'logs', '--', 'sh', '-c', 'exit 9', cwd=folder, hosts=None, exit_code=9)
+            self.assertIn('failed, exit code 9', self.command(folder, 'status', 'logs'))
+
+    def test_a_folder_that_cannot_be_written_here_loses_only_the_commands_from_here(self):
+        with self.folder_of_each('full') as folder:
+            (folder / 'logs').touch()
+            _, err = self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'true', cwd=folder)
+            self.assertIn('hgtrain: status, attach, logs and stop reach the run only on host a: ', err)
 
     def test_config_and_hostfile_come_from_here_and_losses_are_those_of_one_machine(self):
         folder = self.prepare('moved', 3)

@@ -1,0 +1,86 @@
+#include "detached_run.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
+#include "hgtrain/base/json.h"
+#include "hgtrain/base/terminal.h"
+#include "hgtrain/launch/job_client.h"
+#include "hgtrain/launch/remote_command.h"
+#include "hgtrain/report/run_file.h"
+
+#include "run_status.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kMaxBytes = 1 << 16;
+
+std::string file_in(const std::string& run) {
+  return run + "/" + kDetachedFile;
+}
+
+bool is_known_here(const std::string& run) {
+  if (JobClient::connect(run)) return true;
+  std::error_code missing;  // then the time is the earliest
+  return std::filesystem::last_write_time(run + "/run.json", missing) >
+             std::filesystem::last_write_time(file_in(run), missing) &&
+         run_status(run).at("state") != "unknown";
+}
+
+}  // namespace
+
+void write_detached_run(const std::string& run, const JobHost& host) {
+  const nlohmann::ordered_json file{{"host", host.name},
+                                    {"user", host.user},
+                                    {"ssh_port", host.ssh_port},
+                                    {"folder", std::filesystem::current_path().string()},
+                                    {"run", run},
+                                    {"from", host_name()},
+                                    {"started_at", utc_now()}};
+  make_folders(run);
+  write_file_atomically(file_in(run), file.dump(2) + "\n");
+}
+
+std::optional<DetachedRun> read_detached_run(const std::string& run) {
+  const std::string path = file_in(run);
+  if (!path_exists(path)) return std::nullopt;
+  const auto file = try_parse_json<nlohmann::json>(read_file(path, kMaxBytes));
+  try {
+    return DetachedRun{.host = {.name = file.at("host"),
+                                .user = file.at("user"),
+                                .ssh_port = static_cast<int>(json_integer(file.at("ssh_port")))},
+                       .folder = file.at("folder"),
+                       .run = file.at("run"),
+                       .from = file.at("from"),
+                       .started_at = file.at("started_at")};
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorKind::kData, path + " is damaged",
+                "remove it; the run is on the host on which --detach has started it");
+  }
+}
+
+std::optional<int> run_on_host_of(const std::string& run, const std::string& command,
+                                  const std::vector<std::string>& flags) {
+  if (received_command()) return std::nullopt;
+  const std::optional<DetachedRun> there = read_detached_run(run);
+  if (!there || there->from != host_name() || is_known_here(run)) return std::nullopt;
+  RemoteCommand remote;
+  remote.folder = there->folder;
+  remote.words = {command, there->run};
+  remote.words.insert(remote.words.end(), flags.begin(), flags.end());
+  try {
+    return run_remotely(std::move(remote), there->host,
+                        [](const std::string& text) { tell("hgtrain: {}\n", text); });
+  } catch (Error& e) {
+    e.in(fmt::format("{}, a run that --detach has started on host {}", run, there->host.name));
+    throw;
+  }
+}
+
+}  // namespace hgt

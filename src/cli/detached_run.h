@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hgtrain/launch/hosts.h"
+
+namespace hgt {
+
+/// The file in a run's folder that says on which host its launcher is, if that was started from
+/// this machine with --detach.
+inline constexpr const char* kDetachedFile = "detached.json";
+
+struct DetachedRun {
+  JobHost host;            ///< its name, user and port
+  std::string folder;      ///< in which the launcher works
+  std::string run;         ///< the run's folder, seen from `folder`
+  std::string from;        ///< the machine that started it: host_name()
+  std::string started_at;  ///< utc_now()
+};
+
+/// Writes RUN/detached.json for a job that this machine has just started on `host`, in a folder of
+/// this one's path. Makes the folder if it is not here. Error(kData) if it cannot be written.
+void write_detached_run(const std::string& run, const JobHost& host);
+/// nullopt if there is no such file. Error(kData) if it is damaged.
+std::optional<DetachedRun> read_detached_run(const std::string& run);
+
+/// Runs `hgtrain COMMAND RUN FLAGS` by ssh on the host of the run's launcher, if that was started
+/// from this machine with --detach, and returns its exit code. nullopt if this machine knows as
+/// much, because a launcher listens in the folder, or run.json was written later and says how the
+/// run ended. Error(kDevice) if the host cannot be used.
+std::optional<int> run_on_host_of(const std::string& run, const std::string& command,
+                                  const std::vector<std::string>& flags);
+
+}  // namespace hgt
