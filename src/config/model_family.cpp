@@ -15,6 +15,57 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr Family kFamilies[] = {
+    {.type = "gpt2",
+     .architecture = "GPT2LMHeadModel",
+     .lineage = Lineage::kGpt2,
+     .rms_norm = false,
+     .rope = false,
+     .gated_mlp = false,
+     .conv1d = true,
+     .qkv_bias = Bias::kAlways,
+     .attention_out_bias = Bias::kAlways,
+     .mlp_bias = Bias::kAlways,
+     .defaults = R"({"vocab_size": 50257, "max_position_embeddings": 1024, "hidden_size": 768,
+                     "num_hidden_layers": 12, "num_attention_heads": 12, "hidden_act": "gelu_new",
+                     "norm_eps": 1e-5, "embd_pdrop": 0.1, "resid_pdrop": 0.1, "attn_pdrop": 0.1,
+                     "bos_token_id": 50256, "eos_token_id": 50256, "tie_word_embeddings": true})"},
+    {.type = "llama",
+     .architecture = "LlamaForCausalLM",
+     .qkv_bias = Bias::kByKey,
+     .attention_out_bias = Bias::kByKey,
+     .mlp_bias = Bias::kByKey,
+     .defaults = R"({"vocab_size": 32000, "max_position_embeddings": 2048, "hidden_size": 4096,
+                     "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
+                     "hidden_act": "silu", "norm_eps": 1e-6, "bos_token_id": 1, "eos_token_id": 2,
+                     "tie_word_embeddings": false})"},
+    {.type = "mistral",
+     .architecture = "MistralForCausalLM",
+     .windows = Windows::kAllLayers,
+     .defaults = R"({"vocab_size": 32000, "max_position_embeddings": 131072, "hidden_size": 4096,
+                     "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+                     "num_key_value_heads": 8, "hidden_act": "silu", "norm_eps": 1e-6,
+                     "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": false})"},
+    {.type = "qwen2",
+     .architecture = "Qwen2ForCausalLM",
+     .qkv_bias = Bias::kAlways,
+     .windows = Windows::kByLayer,
+     .defaults = R"({"vocab_size": 151936, "max_position_embeddings": 32768, "hidden_size": 4096,
+                     "intermediate_size": 22016, "num_hidden_layers": 32, "num_attention_heads": 32,
+                     "num_key_value_heads": 32, "hidden_act": "silu", "norm_eps": 1e-6,
+                     "tie_word_embeddings": false})"},
+    {.type = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .qk_norm = true,
+     .qkv_bias = Bias::kByKey,
+     .attention_out_bias = Bias::kByKey,
+     .windows = Windows::kByLayer,
+     .defaults = R"({"vocab_size": 151936, "max_position_embeddings": 32768, "hidden_size": 4096,
+                     "intermediate_size": 22016, "num_hidden_layers": 32, "num_attention_heads": 32,
+                     "num_key_value_heads": 32, "head_dim": 128, "hidden_act": "silu",
+                     "norm_eps": 1e-6, "tie_word_embeddings": false})"},
+};
+
 /// `same_as` is the name that a config.json gets.
 constexpr struct {
   const char *name, *same_as;
@@ -34,6 +85,10 @@ constexpr struct {
 
 }  // namespace
 
+std::span<const Family> families() {
+  return kFamilies;
+}
+
 const Family& family_of(const std::string& model_type) {
   for (const Family& family : kFamilies)
     if (model_type == family.type) return family;
@@ -52,32 +107,7 @@ std::string family_types() {
 }
 
 Json family_defaults(const Family& family) {
-  if (family.lineage == Lineage::kGpt2)
-    return {{"vocab_size", 50257},        {"max_position_embeddings", 1024},
-            {"hidden_size", 768},         {"num_hidden_layers", 12},
-            {"num_attention_heads", 12},  {"hidden_act", "gelu_new"},
-            {"norm_eps", 1e-5},           {"embd_pdrop", 0.1},
-            {"resid_pdrop", 0.1},         {"attn_pdrop", 0.1},
-            {"bos_token_id", 50256},      {"eos_token_id", 50256},
-            {"tie_word_embeddings", true}};
-  Json out = {{"hidden_size", 4096},  {"num_hidden_layers", 32}, {"num_attention_heads", 32},
-              {"hidden_act", "silu"}, {"norm_eps", 1e-6},        {"tie_word_embeddings", false}};
-  const std::string type = family.type;
-  if (type == "llama" || type == "mistral")
-    out.update({{"vocab_size", 32000}, {"bos_token_id", 1}, {"eos_token_id", 2}});
-  if (type == "llama")
-    out.update({{"intermediate_size", 11008}, {"max_position_embeddings", 2048}});
-  if (type == "mistral")
-    out.update({{"intermediate_size", 14336},
-                {"num_key_value_heads", 8},
-                {"max_position_embeddings", 131072}});
-  if (type == "qwen2" || type == "qwen3")
-    out.update({{"vocab_size", 151936},
-                {"intermediate_size", 22016},
-                {"num_key_value_heads", 32},
-                {"max_position_embeddings", 32768}});
-  if (type == "qwen3") out["head_dim"] = 128;
-  return out;
+  return Json::parse(family.defaults);
 }
 
 std::string family_key(const Family& family, const std::string& key) {

@@ -119,7 +119,7 @@ class ModelReader {
     }
     const Json* const list = value("architectures");
     if (list && list->is_array() && !list->empty())
-      for (const Family& family : kFamilies)
+      for (const Family& family : families())
         if (list->front() == family.architecture) {
           model_.model_type = family.type;
           return true;

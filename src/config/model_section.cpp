@@ -71,8 +71,9 @@ std::vector<Field> numbers() {
       used("tie_word_embeddings", in(&M::tie_word_embeddings),
            "the head shares the embedding's weight"),
       used("attention_bias", in(&M::attention_bias),
-           "bias of the attention's projections (Llama, Qwen3)"),
-      used("mlp_bias", in(&M::mlp_bias), "bias of the MLP's projections (Llama)"),
+           "bias of the attention's projections, unless the family decides"),
+      used("mlp_bias", in(&M::mlp_bias),
+           "bias of the MLP's projections, unless the family decides"),
       used("scale_attn_by_inverse_layer_idx", in(&M::scale_attn_by_inverse_layer_idx),
            "GPT-2: scores divided by the layer's number"),
       used("bos_token_id", in(&M::bos_token_id), "first token").at_least(0),
@@ -174,10 +175,10 @@ void leave_default_to_family(Field& field) {
 
 Field model_section() {
   const In in{&Config::model};
-  std::vector<Choice> families;
-  for (const Family& family : kFamilies) families.push_back({family.type});
+  std::vector<Choice> types;
+  for (const Family& family : families()) types.push_back({family.type});
   std::vector<Field> fields = {
-      used("model_type", in(&ModelConfig::model_type), "family").one_of(std::move(families)),
+      used("model_type", in(&ModelConfig::model_type), "family").one_of(std::move(types)),
       used("init", in(&ModelConfig::init), "HF model folder: architecture and initial weights"),
       ignored("config", Kind::kText, "HF config.json, or a folder with one"),
   };

@@ -148,7 +148,7 @@ Json object_schema(const Field& table) {
 /// The default of a model's key by family. Without a file, vocabulary and special tokens are those
 /// of the data; sizes without a default follow from others.
 void add_family_defaults(Json& keys) {
-  for (const Family& family : kFamilies) {
+  for (const Family& family : families()) {
     const Json defaults = family_defaults(family);
     for (const auto& [name, value] : defaults.items())
       if (name != "vocab_size" && !name.ends_with("_token_id"))
@@ -158,7 +158,7 @@ void add_family_defaults(Json& keys) {
     Json& key = keys[field.name];
     if (!key.contains("x-defaults") || field.kind == Kind::kInteger) continue;
     Config config;
-    for (const Family& family : kFamilies)
+    for (const Family& family : families())
       if (!key["x-defaults"].contains(family.type))
         key["x-defaults"][family.type] = load(field, config);
   }

@@ -1,11 +1,14 @@
 #include "hgtrain/config/model_family.h"
 
+#include <algorithm>
 #include <set>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/model_config.h"
+#include "hgtrain/config/schema.h"
 
 using namespace hgt;
 using Catch::Contains;
@@ -25,14 +28,25 @@ TEST_CASE("a family is found by its model_type, and an unknown type names those 
 
 TEST_CASE("no two families have the same type or class") {
   std::set<std::string> names;
-  for (const Family& family : kFamilies) {
+  for (const Family& family : families()) {
     CHECK(names.insert(family.type).second);
     CHECK(names.insert(family.architecture).second);
   }
 }
 
+TEST_CASE("the defaults of each family have the names of our keys") {
+  const std::vector<std::string> paths = config_key_paths();
+  for (const Family& family : families()) {
+    const auto defaults = family_defaults(family);
+    for (const auto& [name, value] : defaults.items()) {
+      INFO(family.type << " " << name);
+      CHECK(std::ranges::count(paths, "model." + name) == 1);
+    }
+  }
+}
+
 TEST_CASE("each activation of a family names itself and a function that is built") {
-  for (const Family& family : kFamilies)
+  for (const Family& family : families())
     for (const std::string& name : activations_of(family)) {
       INFO(family.type << " " << name);
       CHECK(activation_name(name) == name);

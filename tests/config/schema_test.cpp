@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "hgtrain/base/json.h"
+#include "hgtrain/config/model_family.h"
 
 #include "loaded.h"
 
@@ -194,13 +195,13 @@ TEST_CASE("sections are known by name") {
 }
 
 TEST_CASE("the schema's defaults are the values of a job without the key") {
-  for (const std::string family : {"gpt2", "llama", "mistral", "qwen2", "qwen3"}) {
-    const std::vector<Json> jobs = jobs_of(family);
+  for (const Family& family : families()) {
+    const std::vector<Json> jobs = jobs_of(family.type);
     each_key(config_schema(), "", [&](const std::string& path, const Json& key) {
       const Json defaults = key.value("x-defaults", Json::object());
-      const Json value = defaults.value(family, key.value("default", Json()));
+      const Json value = defaults.value(family.type, key.value("default", Json()));
       if (key["x-class"] != "used" || value.is_null() || value == "") return;  // "": it is not set
-      INFO(family << " " << path << " " << value.dump());
+      INFO(family.type << " " << path << " " << value.dump());
       const bool is_same = std::any_of(jobs.begin(), jobs.end(), [&](const Json& job) {
         Json without = job;
         const Json::json_pointer place("/" + std::regex_replace(path, std::regex("[.]"), "/"));

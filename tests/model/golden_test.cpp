@@ -106,7 +106,7 @@ std::vector<std::pair<std::string, std::int64_t>> with_and_without_padding() {
 TEST_CASE("each family that is built has a golden model of transformers") {
   std::set<std::string> types;
   for (const std::string& name : Golden::names()) types.insert(Golden(name).model.model_type);
-  for (const Family& family : kFamilies) CHECK(types.count(family.type) == 1);
+  for (const Family& family : families()) CHECK(types.count(family.type) == 1);
 }
 
 TEST_CASE("the parameters are those of transformers") {

@@ -25,7 +25,7 @@ struct RopeScaling {
 /// Section `model`: the architecture under HF `config.json` names, both old and new spellings
 /// already folded into one. All sizes are those of the unsplit, unpadded model.
 struct ModelConfig {
-  std::string model_type = "gpt2";  ///< gpt2, llama, mistral, qwen2, qwen3
+  std::string model_type = "gpt2";  ///< Family::type
   std::int64_t vocab_size = 0;      ///< 0: taken from the tokenizer of the data
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;
@@ -34,7 +34,7 @@ struct ModelConfig {
   std::int64_t num_key_value_heads = 0;  ///< without GQA: num_attention_heads
   std::int64_t head_dim = 0;             ///< default: hidden_size / num_attention_heads
   std::int64_t max_position_embeddings = 0;
-  std::string hidden_act;  ///< gelu_new | gelu_pytorch_tanh | gelu | relu (gpt2), silu (llama)
+  std::string hidden_act;  ///< one of activations_of(family)
   double norm_eps = 1e-5;  ///< layer_norm_epsilon or rms_norm_eps
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;

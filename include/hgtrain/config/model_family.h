@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,46 +35,22 @@ struct Family {
   Bias attention_out_bias = Bias::kNever;
   Bias mlp_bias = Bias::kNever;
   Windows windows = Windows::kNone;
+  /// What its config class in transformers has for keys that a config.json leaves out: JSON, with
+  /// the names of our section `model`.
+  const char* defaults;
 };
 
 /// The families that are built.
-inline constexpr Family kFamilies[] = {
-    {.type = "gpt2",
-     .architecture = "GPT2LMHeadModel",
-     .lineage = Lineage::kGpt2,
-     .rms_norm = false,
-     .rope = false,
-     .gated_mlp = false,
-     .conv1d = true,
-     .qkv_bias = Bias::kAlways,
-     .attention_out_bias = Bias::kAlways,
-     .mlp_bias = Bias::kAlways},
-    {.type = "llama",
-     .architecture = "LlamaForCausalLM",
-     .qkv_bias = Bias::kByKey,
-     .attention_out_bias = Bias::kByKey,
-     .mlp_bias = Bias::kByKey},
-    {.type = "mistral", .architecture = "MistralForCausalLM", .windows = Windows::kAllLayers},
-    {.type = "qwen2",
-     .architecture = "Qwen2ForCausalLM",
-     .qkv_bias = Bias::kAlways,
-     .windows = Windows::kByLayer},
-    {.type = "qwen3",
-     .architecture = "Qwen3ForCausalLM",
-     .qk_norm = true,
-     .qkv_bias = Bias::kByKey,
-     .attention_out_bias = Bias::kByKey,
-     .windows = Windows::kByLayer},
-};
+std::span<const Family> families();
 
-/// The family of a model_type. Error(kConfig) if it is none of kFamilies.
+/// The family of a model_type. Error(kConfig) if it is not built.
 const Family& family_of(const std::string& model_type);
 const Family& family_of(const ModelConfig& model);
 
-/// The types of kFamilies, "gpt2, llama, ...", for hints.
+/// The types of all families, "gpt2, llama, ...", for hints.
 std::string family_types();
 
-/// The defaults of the family's config class in transformers, with the names of our table.
+/// Family::defaults, parsed.
 nlohmann::ordered_json family_defaults(const Family& family);
 
 /// The name that the family's config.json has for a size of our table: "n_head" is GPT-2's for
