@@ -72,13 +72,13 @@ def hf_config(m):
     if windows:
         common.update(use_sliding_window=any(windows), sliding_window=max(windows) or None,
                       layer_types=['sliding_attention' if w else 'full_attention' for w in windows])
-    # A family's class ignores keys that it does not have.
+    # A family's class ignores keys that it does not have. Of a pad token, the embedding would have no gradient.
     return transformers.AutoConfig.for_model(
         m['model_type'], hidden_size=m['hidden_size'], intermediate_size=m['intermediate_size'],
         num_hidden_layers=m['num_hidden_layers'], num_attention_heads=m['num_attention_heads'],
         num_key_value_heads=m['num_key_value_heads'], head_dim=m['head_dim'],
         max_position_embeddings=m['max_position_embeddings'], hidden_act=m['hidden_act'], rms_norm_eps=m['norm_eps'],
-        rope_parameters=parameters, attention_bias=m['attention_bias'], mlp_bias=m['mlp_bias'], **common)
+        rope_parameters=parameters, attention_bias=m['attention_bias'], mlp_bias=m['mlp_bias'], pad_token_id=None, **common)
 
 
 def model(kind, **changes):
