@@ -21,10 +21,6 @@ Config job() {
   return config;
 }
 
-std::int64_t bytes_of(const Config& config) {
-  return total_bytes(memory_table(config, 1));
-}
-
 Fits fits_in(std::int64_t bytes) {
   return [bytes](const Config& config) { return bytes_of(config) <= bytes; };
 }

@@ -27,10 +27,6 @@ Config job(const ModelConfig& model, std::int64_t micro_batch, std::int64_t seq_
   return config;
 }
 
-std::int64_t bytes_of(const Config& config) {
-  return total_bytes(memory_table(config, 1));
-}
-
 }  // namespace
 
 TEST_CASE("a large GPU computes some GiB of logits at a time, in equal chunks") {

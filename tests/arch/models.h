@@ -1,6 +1,7 @@
 #pragma once
 
-#include "hgtrain/config/model_config.h"
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/config/config.h"
 
 /// GPT-2 124M.
 inline hgt::ModelConfig gpt2_124m() {
@@ -33,4 +34,9 @@ inline hgt::ModelConfig llama3_8b() {
   m.hidden_act = "silu";
   m.tie_word_embeddings = false;
   return m;
+}
+
+/// The memory of a step with one thread.
+inline std::int64_t bytes_of(const hgt::Config& config) {
+  return hgt::total_bytes(hgt::memory_table(config, 1));
 }

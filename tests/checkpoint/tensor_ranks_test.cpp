@@ -35,8 +35,8 @@ struct Grid {
         .coordinates_of(rank);
   }
 };
-const Grid kOne{1, 1};
-const Grid kGrids[] = {kOne, {2, 1}, {1, 2}, {2, 2}, {1, 4}, {3, 4}, {2, 2, 2}};
+const Grid kOneRank{1, 1};
+const Grid kGrids[] = {kOneRank, {2, 1}, {1, 2}, {2, 2}, {1, 4}, {3, 4}, {2, 2, 2}};
 
 /// 4 heads, and a vocabulary that no number of ranks divides.
 ModelConfig small_model(const std::string& type) {
@@ -213,7 +213,7 @@ TEST_CASE("what ranks of any layout save is what one rank saves, and any others 
                                           {"qwen3", Types{}}}));
   const ModelConfig model = small_model(type);
   const TemporaryFolder one(TemporaryFolder::kMemory);
-  save(one.path(), model, kOne, types);
+  save(one.path(), model, kOneRank, types);
   for (const Grid& saved : kGrids) {
     CAPTURE(type, saved.data, saved.tensor, saved.pipeline);
     const TemporaryFolder folder(TemporaryFolder::kMemory);
@@ -278,7 +278,7 @@ TEST_CASE("a call that fails on any tensor rank costs a save on all, and none wa
         if (k < 0) calls = failing->calls();
         bool whole = true;
         for (const std::string& path : list_checkpoints(folder.path())) {
-          GridRank loaded(model, kOne, 0);
+          GridRank loaded(model, kOneRank, 0);
           load_checkpoint(path, model, loaded.table, loaded.flat);
           whole &= loaded.holds();
         }
@@ -299,7 +299,7 @@ TEST_CASE("damage is named by the tensor ranks that read it") {
   const std::string name = "exp_avg.lm_head.weight";
   damage(path, name, 52 * 8);  // the last row
   CHECK(load_error(saved_in(folder), model, {1, 2}, 0) == "(no error)");
-  for (const auto& [grid, rank] : {std::pair{Grid{1, 2}, 1}, {kOne, 0}, {Grid{2, 4}, 7}})
+  for (const auto& [grid, rank] : {std::pair{Grid{1, 2}, 1}, {kOneRank, 0}, {Grid{2, 4}, 7}})
     CHECK(load_error(saved_in(folder), model, grid, rank) ==
           path + " is damaged: tensor " + name + " does not have the manifest's hash");
 }
@@ -308,7 +308,7 @@ TEST_CASE("tensor ranks load their parts of an HF folder") {
   for (const char* type : {"gpt2", "llama", "qwen2"}) {
     const ModelConfig model = small_model(type);
     const TemporaryFolder folder(TemporaryFolder::kMemory);
-    save(folder.path(), model, kOne);
+    save(folder.path(), model, kOneRank);
     const std::string path = saved_in(folder);
     remove_file(path + "/manifest.json");
     for (const Grid& grid : kGrids)
@@ -328,10 +328,10 @@ TEST_CASE("tensor ranks load their parts of an HF folder") {
 TEST_CASE("of a tied model, the tensor rank that has the rows notices another output matrix") {
   ModelConfig model = small_model("llama");
   const TemporaryFolder folder(TemporaryFolder::kMemory);
-  save(folder.path(), model, kOne);
+  save(folder.path(), model, kOneRank);
   const std::string path = saved_in(folder);
   remove_file(path + "/manifest.json");
-  GridRank state(model, kOne, 0);
+  GridRank state(model, kOneRank, 0);
   const auto tensor = [&](const std::string& name) {
     const Parameter& p = state.table.find(name);
     return Tensor(state.flat.parameters.values.data<float>() + p.offset, {p.numel});

@@ -22,7 +22,7 @@ namespace {
 
 using Catch::Contains;
 
-const CudaModule& fake_module() {
+const CudaModule& fake_nccl_module() {
   static const CudaModule module = fake_cuda::module(nullptr, &fake_cuda::comm_table());
   return module;
 }
@@ -37,7 +37,7 @@ std::vector<std::string> run_nccl_ranks(
   for (int rank = 0; rank < joining; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        CudaQueue compute(Device::cuda(rank), fake_module());
+        CudaQueue compute(Device::cuda(rank), fake_nccl_module());
         const auto comm =
             connect_nccl(channel, compute, {.rank = rank, .size = size, .timeout = timeout});
         body(*comm, compute);

@@ -49,8 +49,8 @@ std::string rest(const OwnedSocket& socket) {
 }
 
 /// A group of two whose rank 0 listens; rank 1 comes when it is told to.
-struct Pair {
-  explicit Pair(const std::string& at = "127.0.0.1") : address(at) {}
+struct PairOfPeers {
+  explicit PairOfPeers(const std::string& at = "127.0.0.1") : address(at) {}
   std::vector<OwnedSocket> run(int rank) {
     return connect_peers(channel, {.rank = rank, .size = 2}, address);
   }
@@ -72,7 +72,7 @@ void check_connected(const std::vector<OwnedSocket>& first,
 }  // namespace
 
 TEST_CASE("ranks connect, also over IPv6") {
-  Pair pair(GENERATE("127.0.0.1", "::1"));
+  PairOfPeers pair(GENERATE("127.0.0.1", "::1"));
   std::vector<OwnedSocket> second;
   std::jthread other([&] { second = pair.run(1); });
   const auto first = pair.run(0);
@@ -81,7 +81,7 @@ TEST_CASE("ranks connect, also over IPv6") {
 }
 
 TEST_CASE("who connects without the token is dropped, and told nothing") {
-  Pair pair;
+  PairOfPeers pair;
   std::vector<OwnedSocket> first, second;
   std::jthread listening([&] { first = pair.run(0); });
   const Place place(pair.channel, 0);
@@ -102,7 +102,7 @@ TEST_CASE("who connects without the token is dropped, and told nothing") {
 }
 
 TEST_CASE("many strangers at once do not keep a rank out") {
-  Pair pair;
+  PairOfPeers pair;
   std::vector<OwnedSocket> first;
   std::jthread listening([&] { first = pair.run(0); });
   const Place place(pair.channel, 0);
@@ -114,7 +114,7 @@ TEST_CASE("many strangers at once do not keep a rank out") {
 }
 
 TEST_CASE("who takes the port of a rank, and does not know the caller's token, is not that rank") {
-  Pair pair;
+  PairOfPeers pair;
   const OwnedSocket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(listen(listener.get(), 1) == 0);
   sockaddr_in address{};

@@ -11,10 +11,10 @@ using namespace hgt;
 namespace {
 
 /// Two boards over one segment.
-struct Pair {
-  explicit Pair(std::chrono::milliseconds timeout)
-      : Pair(timeout, SharedSegment::create(SharedBoard::bytes(2))) {}
-  Pair(std::chrono::milliseconds timeout, SharedSegment made)
+struct PairOfBoards {
+  explicit PairOfBoards(std::chrono::milliseconds timeout)
+      : PairOfBoards(timeout, SharedSegment::create(SharedBoard::bytes(2))) {}
+  PairOfBoards(std::chrono::milliseconds timeout, SharedSegment made)
       : second(held(SharedSegment::open(made.name(), SharedBoard::bytes(2)), 1),
                {.rank = 1, .size = 2, .timeout = timeout}),
         first(held(std::move(made), 0), {.rank = 0, .size = 2, .timeout = timeout}) {}
@@ -30,7 +30,7 @@ struct Pair {
 }  // namespace
 
 TEST_CASE("each turn's pieces are there for all ranks, and stay for the next turn") {
-  Pair pair(std::chrono::seconds(30));
+  PairOfBoards pair(std::chrono::seconds(30));
   const auto play = [](SharedBoard& board, bool& right) {
     for (int turn = 1; turn < 3000; ++turn) {
       board.piece(board.rank(), 0)[5] = std::byte(turn);
@@ -50,12 +50,12 @@ TEST_CASE("each turn's pieces are there for all ranks, and stay for the next tur
 }
 
 TEST_CASE("a rank that does not come ends the wait with its number") {
-  Pair pair(std::chrono::milliseconds(100));
+  PairOfBoards pair(std::chrono::milliseconds(100));
   CHECK_THROWS_WITH(pair.first.next_turn(), "rank 1 did not answer within 0.1 s");
 }
 
 TEST_CASE("an aborted board waits no more") {
-  Pair pair(std::chrono::seconds(30));
+  PairOfBoards pair(std::chrono::seconds(30));
   std::thread other([&] { pair.first.abort(); });
   CHECK_THROWS_WITH(pair.first.next_turn(), "aborted");
   other.join();

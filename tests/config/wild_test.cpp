@@ -13,8 +13,8 @@ namespace {
 
 const std::string kFolder = source_root() + "/tests/data/ds_configs/";
 
-LoadResult load(const std::string& name, std::optional<std::int64_t> world = std::nullopt,
-                std::vector<std::string> overrides = {}) {
+LoadResult load_published(const std::string& name, std::optional<std::int64_t> world = std::nullopt,
+                          std::vector<std::string> overrides = {}) {
   return load_config(kFolder + name + ".json", {std::move(overrides), world});
 }
 
@@ -57,7 +57,8 @@ TEST_CASE(
 }
 
 TEST_CASE("auto in transformers' templates means the Trainer's defaults") {
-  const LoadResult result = load("transformers_zero2", 4, {"training.train_iters", "500"});
+  const LoadResult result =
+      load_published("transformers_zero2", 4, {"training.train_iters", "500"});
   const Config& c = result.config;
   CHECK(c.batch.micro_batch_size == 8);
   CHECK(c.batch.gradient_accumulation_steps == 1);
@@ -70,39 +71,42 @@ TEST_CASE("auto in transformers' templates means the Trainer's defaults") {
   CHECK(c.zero.stage == 2);
   CHECK_FALSE(key(result, "fp16.enabled").switched_on);
   CHECK(key(result, "zero_optimization.allgather_bucket_size").value == "200000000");
-  const LoadResult zero3 = load("transformers_zero3");
+  const LoadResult zero3 = load_published("transformers_zero3");
   CHECK(key(zero3, "zero_optimization.sub_group_size").value == "100000000000000");
   CHECK(key(zero3, "zero_optimization.stage3_gather_16bit_weights_on_model_save").value == "true");
 }
 
 TEST_CASE("other spellings, unknown sections and floats for counts are accepted") {
-  CHECK(has(texts(load("llama_factory_z3"), Severity::kNotice), "monitor_config"));
-  CHECK(key(load("axolotl_zero3"), "zero_optimization.stage3_max_live_parameters").value == "0");
-  CHECK(load("llava_zero3_offload").config.steps_per_print == 100000);
-  const LoadResult alpaca = load("alpaca_offload", 1, {"training.train_iters", "77"});
+  CHECK(has(texts(load_published("llama_factory_z3"), Severity::kNotice), "monitor_config"));
+  CHECK(
+      key(load_published("axolotl_zero3"), "zero_optimization.stage3_max_live_parameters").value ==
+      "0");
+  CHECK(load_published("llava_zero3_offload").config.steps_per_print == 100000);
+  const LoadResult alpaca = load_published("alpaca_offload", 1, {"training.train_iters", "77"});
   CHECK(alpaca.config.scheduler.numbers.at("total_num_steps") == 77);
-  const LoadResult openfold = load("openfold");
+  const LoadResult openfold = load_published("openfold");
   CHECK(key(openfold, "bf16.enabled").value == "true");
   CHECK(key(openfold, "zero_optimization.offload_optimizer.device").value == "\"cpu\"");
   CHECK_FALSE(key(openfold, "amp.enabled").switched_on);
   CHECK(has(texts(openfold, Severity::kMissing), "the batch size is missing"));
-  CHECK(key(load("megatron_175b"), "aio.intra_op_parallelism").value == "2");
-  CHECK(has(texts(load("imagenet"), Severity::kNotice), "cuda_visible_devices"));
-  CHECK(load("autotuning_blanks").config.batch.gradient_accumulation_steps == 2);
+  CHECK(key(load_published("megatron_175b"), "aio.intra_op_parallelism").value == "2");
+  CHECK(has(texts(load_published("imagenet"), Severity::kNotice), "cuda_visible_devices"));
+  CHECK(load_published("autotuning_blanks").config.batch.gradient_accumulation_steps == 2);
 }
 
 TEST_CASE("the batch rule counts data-parallel workers") {
-  const LoadResult bloom = load("bloom_176b", 384, {"parallelism.tp", "4", "parallelism.pp", "12"});
+  const LoadResult bloom =
+      load_published("bloom_176b", 384, {"parallelism.tp", "4", "parallelism.pp", "12"});
   CHECK(bloom.config.batch.gradient_accumulation_steps == 128);
-  CHECK(load("llama_factory_autotp", 4).config.batch.train_batch_size == 16);
+  CHECK(load_published("llama_factory_autotp", 4).config.batch.train_batch_size == 16);
 }
 
 TEST_CASE("sections that are off are accepted; those that are on are reported") {
-  CHECK_FALSE(load("deepspeed_chat", 2).has(Severity::kError));
-  CHECK(load("deepspeed_chat", 2).config.zero.stage == 2);
-  CHECK(load("bing_bert_lamb", 64).config.optimizer.type == "Lamb");
-  CHECK(
-      has(texts(load("megatron_curriculum"), Severity::kNotBuilt), "curriculum_learning.enabled"));
-  CHECK(has(texts(load("bing_bert_lamb"), Severity::kError), "sparse_attention"));
-  CHECK_FALSE(has(texts(load("imagenet"), Severity::kNotBuilt), "zero_optimization"));
+  CHECK_FALSE(load_published("deepspeed_chat", 2).has(Severity::kError));
+  CHECK(load_published("deepspeed_chat", 2).config.zero.stage == 2);
+  CHECK(load_published("bing_bert_lamb", 64).config.optimizer.type == "Lamb");
+  CHECK(has(texts(load_published("megatron_curriculum"), Severity::kNotBuilt),
+            "curriculum_learning.enabled"));
+  CHECK(has(texts(load_published("bing_bert_lamb"), Severity::kError), "sparse_attention"));
+  CHECK_FALSE(has(texts(load_published("imagenet"), Severity::kNotBuilt), "zero_optimization"));
 }

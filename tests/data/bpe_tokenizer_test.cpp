@@ -7,14 +7,12 @@
 #include "hgtrain/base/json.h"
 #include "hgtrain/base/philox.h"
 
-#include "support/roots.h"
+#include "tokenizer_fixtures.h"
 
 using namespace hgt;
 using nlohmann::json;
 
 namespace {
-const std::string kFixtures = source_root() + "/tests/fixtures/tokenizers/";
-
 json load(const std::string& name) {
   return parse_json<json>(read_file(kFixtures + name, 1 << 24));
 }

@@ -22,7 +22,7 @@ EncodedUnit encode_lines(const std::string& lines, const std::string& field = "t
   return encode({{&file, lines, 10, true}}, field, skip);
 }
 
-std::string refusal(const std::string& lines) {
+std::string refusal_of_lines(const std::string& lines) {
   try {
     encode_lines(lines);
   } catch (const Error& e) {
@@ -56,7 +56,7 @@ TEST_CASE("each line of JSON is a document, blank lines are none") {
 }
 
 TEST_CASE("a line that is not as it should be is named by file and line") {
-  CHECK_THAT(refusal("{\"text\": \"a\"}\n{\"text\": \n"),
+  CHECK_THAT(refusal_of_lines("{\"text\": \"a\"}\n{\"text\": \n"),
              Contains("dir/x.jsonl:11") && Contains("not JSON") && Contains("--skip_bad_lines"));
 }
 

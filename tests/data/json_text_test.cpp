@@ -9,7 +9,7 @@ using Catch::Contains;
 
 namespace {
 
-std::string refusal(const std::string& line) {
+std::string refusal_of_line(const std::string& line) {
   const auto found = text_of_line(line, "text");
   const auto* error = std::get_if<Error>(&found);
   if (error == nullptr) return "";
@@ -32,15 +32,15 @@ TEST_CASE("the text is found among all else") {
 }
 
 TEST_CASE("what is no object with a text is refused with the reason") {
-  CHECK_THAT(refusal(R"({"text": )"), Contains("not JSON") && !Contains("exception"));
-  CHECK_THAT(refusal("[\"text\", \"a\"]"), Contains("not a JSON object"));
-  CHECK_THAT(refusal("\"text\""), Contains("not a JSON object"));
-  CHECK_THAT(refusal(R"([{"text": "a"}])"), Contains("not a JSON object"));
-  CHECK_THAT(refusal(R"({"text": "\ud800"})"), Contains("not JSON"));
-  CHECK_THAT(refusal(R"({"body": "a", "n": 1})"),
+  CHECK_THAT(refusal_of_line(R"({"text": )"), Contains("not JSON") && !Contains("exception"));
+  CHECK_THAT(refusal_of_line("[\"text\", \"a\"]"), Contains("not a JSON object"));
+  CHECK_THAT(refusal_of_line("\"text\""), Contains("not a JSON object"));
+  CHECK_THAT(refusal_of_line(R"([{"text": "a"}])"), Contains("not a JSON object"));
+  CHECK_THAT(refusal_of_line(R"({"text": "\ud800"})"), Contains("not JSON"));
+  CHECK_THAT(refusal_of_line(R"({"body": "a", "n": 1})"),
              Contains("no text field \"text\"") && Contains("there is text in: body"));
-  CHECK_THAT(refusal(R"({"text": 3})"), Contains("no text field"));
-  CHECK_THAT(refusal(R"({"text": "a", "text": 3})"), Contains("no text field"));
-  CHECK_THAT(refusal(R"({"text": 1e999})"), Contains("too large"));
-  CHECK_THAT(refusal(std::string(100000, '[')), Contains("not JSON"));
+  CHECK_THAT(refusal_of_line(R"({"text": 3})"), Contains("no text field"));
+  CHECK_THAT(refusal_of_line(R"({"text": "a", "text": 3})"), Contains("no text field"));
+  CHECK_THAT(refusal_of_line(R"({"text": 1e999})"), Contains("too large"));
+  CHECK_THAT(refusal_of_line(std::string(100000, '[')), Contains("not JSON"));
 }

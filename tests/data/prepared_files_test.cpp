@@ -9,20 +9,10 @@
 #include "../../src/data/content_hash.h"
 #include "support/failing_file_ops.h"
 #include "support/temporary_folder.h"
+#include "token_files.h"
 
 using namespace hgt;
 using Catch::Contains;
-
-namespace {
-
-std::vector<std::int32_t> read_all(const std::string& prefix) {
-  const TokenFile file = TokenFile::open(prefix);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.num_tokens()));
-  file.read(0, tokens, 1 << 30);
-  return tokens;
-}
-
-}  // namespace
 
 TEST_CASE("nothing stands under the final names before commit, everything after") {
   const TemporaryFolder folder;
@@ -40,7 +30,8 @@ TEST_CASE("nothing stands under the final names before commit, everything after"
   }
   CHECK(list_folder(folder / "sub") ==
         std::vector<std::string>{"d.bin", "d.idx", "d.json", "d.tokenizer"});
-  CHECK(read_all(folder / "sub/d") == std::vector<std::int32_t>{1, 70000, 3, 4});
+  CHECK(read_tokens(TokenFile::open(folder / "sub/d")) ==
+        std::vector<std::int32_t>{1, 70000, 3, 4});
   CHECK(manifest.tokens == 4);
   CHECK(manifest.documents == 2);
   CHECK(manifest.max_token == 70000);
@@ -100,7 +91,7 @@ TEST_CASE("what a killed run left is written over, a running one is let alone") 
   files.append(std::vector<std::int32_t>{7});
   files.end_document();
   files.commit(manifest);
-  CHECK(read_all(folder / "d") == std::vector<std::int32_t>{7});
+  CHECK(read_tokens(TokenFile::open(folder / "d")) == std::vector<std::int32_t>{7});
 }
 
 TEST_CASE("a file of the user's is never replaced, not even where data may be") {

@@ -15,12 +15,6 @@ using Catch::Contains;
 
 namespace {
 
-std::vector<std::int32_t> read_all(const TokenFile& file, std::int64_t limit = 1 << 30) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.num_tokens()));
-  file.read(0, tokens, limit);
-  return tokens;
-}
-
 const std::vector<std::int32_t> kTokens = {5, 0, 100, 7, 120};
 
 template <class T>
@@ -32,7 +26,7 @@ void check_megatron_type(std::uint8_t code) {
     const TokenFile file = TokenFile::open(folder / name);
     CHECK(file.format() == TokenFile::Format::kMegatron);
     CHECK(file.num_documents() == 2);
-    CHECK(read_all(file) == kTokens);
+    CHECK(read_tokens(file) == kTokens);
   }
 }
 
@@ -65,7 +59,7 @@ TEST_CASE("llm.c files are recognised by their header") {
   for (const char* name : {"a.bin", "b.bin"}) {
     const TokenFile file = TokenFile::open(folder / name);
     CHECK(file.format() == TokenFile::Format::kLlmC);
-    CHECK(read_all(file) == kTokens);
+    CHECK(read_tokens(file) == kTokens);
   }
 
   std::filesystem::resize_file(folder / "a.bin", 1033);
@@ -82,11 +76,11 @@ TEST_CASE("llm.c files are recognised by their header") {
 TEST_CASE("a bare file is uint16 unless its type is given") {
   const TemporaryFolder folder;
   BytesBuilder().put_all<std::uint16_t>(kTokens).save(folder / "a.bin");
-  CHECK(read_all(TokenFile::open(folder / "a.bin")) == kTokens);
+  CHECK(read_tokens(TokenFile::open(folder / "a.bin")) == kTokens);
   CHECK_THROWS_WITH(TokenFile::open(folder / "a.bin", "uint32"), Contains("ends within a token"));
   CHECK_THROWS_WITH(TokenFile::open(folder / "a.bin", "int7"), Contains("data.token_dtype"));
   BytesBuilder().put_all<std::uint32_t>(std::vector{1, 70000}).save(folder / "b.bin");
-  CHECK(read_all(TokenFile::open(folder / "b.bin", "uint32")) == std::vector{1, 70000});
+  CHECK(read_tokens(TokenFile::open(folder / "b.bin", "uint32")) == std::vector{1, 70000});
 }
 
 TEST_CASE("missing files say what was looked for") {
@@ -101,7 +95,7 @@ TEST_CASE("missing files say what was looked for") {
 TEST_CASE("an id at or above the limit is refused with its offset") {
   const TemporaryFolder folder;
   BytesBuilder().put_all<std::uint16_t>(std::vector{1, 2, 300}).save(folder / "a.bin");
-  CHECK_THROWS_WITH(read_all(TokenFile::open(folder / "a.bin"), 300),
+  CHECK_THROWS_WITH(read_tokens(TokenFile::open(folder / "a.bin"), 300),
                     Contains("token 2 at byte 4") && Contains("vocab_size = 300"));
 }
 
@@ -110,7 +104,7 @@ TEST_CASE("a file that is cut short while open gives an error with its name") {
   BytesBuilder().put_all<std::uint16_t>(counting(5000)).save(folder / "a.bin");
   const TokenFile file = TokenFile::open(folder / "a.bin");
   std::filesystem::resize_file(folder / "a.bin", 100);
-  CHECK_THROWS_WITH(read_all(file), Contains("a.bin ends at byte 100"));
+  CHECK_THROWS_WITH(read_tokens(file), Contains("a.bin ends at byte 100"));
 }
 
 TEST_CASE("the fingerprint tells a replaced file") {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "hgtrain/data/token_file.h"
+
 namespace hgt {
 
 /// Token files as the programs that define the formats write them, byte by byte.
@@ -52,6 +54,13 @@ inline std::string megatron_idx(const std::vector<std::int32_t>& lengths, std::u
   }
   for (std::int64_t i = 0; i <= std::ssize(lengths); ++i) idx.put(i);
   return idx.bytes();
+}
+
+/// All tokens of the file; an Error if one is not below `limit`.
+inline std::vector<std::int32_t> read_tokens(const TokenFile& file, std::int64_t limit = 1 << 30) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.num_tokens()));
+  file.read(0, tokens, limit);
+  return tokens;
 }
 
 }  // namespace hgt

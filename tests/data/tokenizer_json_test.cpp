@@ -10,16 +10,14 @@
 #include "hgtrain/data/tokenizer.h"
 
 #include "../../src/data/bpe_tokenizer.h"
-#include "support/roots.h"
 #include "support/temporary_folder.h"
+#include "tokenizer_fixtures.h"
 
 using namespace hgt;
 using Catch::Contains;
 using nlohmann::json;
 
 namespace {
-
-const std::string kFixtures = source_root() + "/tests/fixtures/tokenizers/";
 
 /// tests/golden/make_tokenizers.py: what HF's tokenizers give.
 const json& golden() {
@@ -37,7 +35,7 @@ json tiny() {
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "aba": 3}, "merges": ["a b", "ab a"]}})");
 }
 
-std::string refusal(const json& file) {
+std::string refusal_of_file(const json& file) {
   try {
     parse_tokenizer_json(file.dump());
   } catch (const Error& e) {
@@ -47,10 +45,10 @@ std::string refusal(const json& file) {
   return "";
 }
 
-std::string refusal(const char* pointer, const json& value) {
+std::string refusal_of_file(const char* pointer, const json& value) {
   json file = tiny();
   file[json::json_pointer(pointer)] = value;
-  return refusal(file);
+  return refusal_of_file(file);
 }
 
 }  // namespace
@@ -116,32 +114,33 @@ TEST_CASE("many threads encode with one tokenizer") {
 }
 
 TEST_CASE("what a tokenizer.json asks for beyond the supported is refused by name") {
-  CHECK(refusal(tiny()) == "");
-  CHECK_THAT(refusal("/model/type", "Unigram"), Contains("Unigram"));
-  CHECK_THAT(refusal("/model/dropout", 0.1), Contains("dropout"));
-  CHECK_THAT(refusal("/model/end_of_word_suffix", "</w>"), Contains("end_of_word_suffix"));
-  CHECK_THAT(refusal("/normalizer", {{"type", "Lowercase"}}), Contains("Lowercase"));
-  CHECK_THAT(refusal("/pre_tokenizer", {{"type", "Whitespace"}}), Contains("Whitespace"));
-  CHECK_THAT(refusal("/decoder", {{"type", "WordPiece"}}), Contains("WordPiece"));
-  CHECK_THAT(refusal("/post_processor", {{"type", "PairProcessing"}}), Contains("PairProcessing"));
+  CHECK(refusal_of_file(tiny()) == "");
+  CHECK_THAT(refusal_of_file("/model/type", "Unigram"), Contains("Unigram"));
+  CHECK_THAT(refusal_of_file("/model/dropout", 0.1), Contains("dropout"));
+  CHECK_THAT(refusal_of_file("/model/end_of_word_suffix", "</w>"), Contains("end_of_word_suffix"));
+  CHECK_THAT(refusal_of_file("/normalizer", {{"type", "Lowercase"}}), Contains("Lowercase"));
+  CHECK_THAT(refusal_of_file("/pre_tokenizer", {{"type", "Whitespace"}}), Contains("Whitespace"));
+  CHECK_THAT(refusal_of_file("/decoder", {{"type", "WordPiece"}}), Contains("WordPiece"));
+  CHECK_THAT(refusal_of_file("/post_processor", {{"type", "PairProcessing"}}),
+             Contains("PairProcessing"));
 }
 
 TEST_CASE("a damaged tokenizer.json is refused with what is wrong") {
-  CHECK_THAT(refusal("/model/merges", {"a c"}), Contains("\"c\" is in a merge"));
-  CHECK_THAT(refusal("/model/merges", {"a b c"}), Contains("not two tokens"));
-  CHECK_THAT(refusal("/model/merges", {"ab"}), Contains("not two tokens"));
-  CHECK_THAT(refusal("/model/merges", parse_json<json>(R"([["a"]])")), Contains("damaged"));
-  CHECK_THAT(refusal("/model/vocab", {{"a", -1}}), Contains("-1 is not a token id"));
-  CHECK_THAT(refusal("/model/vocab", {{"a", 1ll << 40}}), Contains("is not a token id"));
-  CHECK_THAT(refusal("/model/vocab", {{"a", 1e99}}), Contains("damaged"));
-  CHECK_THAT(refusal("/model/vocab", {1, 2}), Contains("damaged"));
-  CHECK_THAT(refusal("/model", nullptr),
+  CHECK_THAT(refusal_of_file("/model/merges", {"a c"}), Contains("\"c\" is in a merge"));
+  CHECK_THAT(refusal_of_file("/model/merges", {"a b c"}), Contains("not two tokens"));
+  CHECK_THAT(refusal_of_file("/model/merges", {"ab"}), Contains("not two tokens"));
+  CHECK_THAT(refusal_of_file("/model/merges", parse_json<json>(R"([["a"]])")), Contains("damaged"));
+  CHECK_THAT(refusal_of_file("/model/vocab", {{"a", -1}}), Contains("-1 is not a token id"));
+  CHECK_THAT(refusal_of_file("/model/vocab", {{"a", 1ll << 40}}), Contains("is not a token id"));
+  CHECK_THAT(refusal_of_file("/model/vocab", {{"a", 1e99}}), Contains("damaged"));
+  CHECK_THAT(refusal_of_file("/model/vocab", {1, 2}), Contains("damaged"));
+  CHECK_THAT(refusal_of_file("/model", nullptr),
              Contains("it is damaged: ") && !Contains("json.exception"));
-  CHECK_THAT(refusal("/added_tokens", {{{"id", 0}}}), Contains("content"));
-  CHECK_THAT(refusal(parse_json<json>("[1]")), Contains("damaged"));
+  CHECK_THAT(refusal_of_file("/added_tokens", {{{"id", 0}}}), Contains("content"));
+  CHECK_THAT(refusal_of_file(parse_json<json>("[1]")), Contains("damaged"));
   json deep = tiny()["pre_tokenizer"];
   for (int i = 0; i < 100; ++i) deep = {{"type", "Sequence"}, {"pretokenizers", {deep}}};
-  CHECK_THAT(refusal("/pre_tokenizer", deep), Contains("nested too deep"));
+  CHECK_THAT(refusal_of_file("/pre_tokenizer", deep), Contains("nested too deep"));
   CHECK_THROWS_WITH(parse_tokenizer_json("{\"model\": "),
                     Contains("is not JSON, so it is not a tokenizer.json"));
 }

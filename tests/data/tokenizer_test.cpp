@@ -7,16 +7,12 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 
-#include "support/roots.h"
 #include "support/temporary_folder.h"
+#include "tokenizer_fixtures.h"
 
 using namespace hgt;
 using Catch::Contains;
 namespace fs = std::filesystem;
-
-namespace {
-const std::string kFixtures = source_root() + "/tests/fixtures/tokenizers/";
-}
 
 TEST_CASE("a saved BPE tokenizer is the same again, with the files beside it") {
   const TemporaryFolder from, to;

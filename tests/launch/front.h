@@ -8,13 +8,10 @@
 #include "hgtrain/base/json.h"
 
 #include "support/process.h"
+#include "support/refusal.h"
 #include "support/temporary_folder.h"
 
 namespace hgt {
-
-inline bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// A launcher in its own process with a job, in a folder of its own. In its arguments a word
 /// "@NAME" is the path of NAME in that folder.

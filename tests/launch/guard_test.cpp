@@ -44,7 +44,8 @@ void reap(const GuardedWorker& process) {
 }
 
 // Prints the id of a grandchild that has left the session and ignores what can be ignored.
-const std::string kStray = "setsid sh -c 'trap \"\" TERM HUP INT; echo $$; exec sleep 1000' & ";
+const std::string kGrandchild =
+    "setsid sh -c 'trap \"\" TERM HUP INT; echo $$; exec sleep 1000' & ";
 
 }  // namespace
 
@@ -58,7 +59,7 @@ TEST_CASE("the guard tells how its worker ended") {
 }
 
 TEST_CASE("what a worker leaves behind is killed, in a session of its own or not") {
-  const GuardedWorker process = start(kStray + "wait");
+  const GuardedWorker process = start(kGrandchild + "wait");
   const pid_t stray = read_number(process.output);
   CHECK(stray > 0);
   SECTION("when the worker ends") {
@@ -75,7 +76,7 @@ TEST_CASE("what a worker leaves behind is killed, in a session of its own or not
 }
 
 TEST_CASE("the end of the stream to the guard is the end of all") {
-  GuardedWorker process = start("trap '' TERM HUP INT; " + kStray + "wait");
+  GuardedWorker process = start("trap '' TERM HUP INT; " + kGrandchild + "wait");
   const pid_t stray = read_number(process.output);
   process.lifeline = OwnedFd();
   reap(process);

@@ -10,8 +10,8 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Two ranks in step 6 that have not moved for `still`. Rank 1 waits for a peer, rank 0 for nobody.
-struct Attempt {
-  explicit Attempt(std::chrono::nanoseconds still) {
+struct WatchedAttempt {
+  explicit WatchedAttempt(std::chrono::nanoseconds still) {
     spec.own_workers = true;
     spec.hang_limit = 60s;
     record.ranks.resize(2);
@@ -36,26 +36,26 @@ struct Attempt {
 }  // namespace
 
 TEST_CASE("a rank that has stood still for half the limit is to blame if another waits for it") {
-  const auto hang = Attempt(31s).straggler();
+  const auto hang = WatchedAttempt(31s).straggler();
   REQUIRE(hang);
   CHECK(hang->rank == 0);
-  CHECK_FALSE(Attempt(1s).straggler());
+  CHECK_FALSE(WatchedAttempt(1s).straggler());
 }
 
 TEST_CASE("a rank that waits in the same place, has failed or has ended is not to blame") {
-  Attempt waits(31s);
+  WatchedAttempt waits(31s);
   waits.record.ranks[0].pulse.last.waits_in = "all_reduce";
   CHECK_FALSE(waits.straggler());
-  Attempt failed(31s);
+  WatchedAttempt failed(31s);
   failed.record.failures.emplace(0, Failure{});
   CHECK_FALSE(failed.straggler());
-  Attempt ended(31s);
+  WatchedAttempt ended(31s);
   ended.record.ranks[0].end = Ended{};
   CHECK_FALSE(ended.straggler());
 }
 
 TEST_CASE("without a limit nobody hangs") {
-  Attempt attempt(3600s);
+  WatchedAttempt attempt(3600s);
   attempt.spec.hang_limit = 0ms;
   CHECK_FALSE(attempt.straggler());
   attempt.watch.start();

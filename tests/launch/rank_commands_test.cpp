@@ -12,8 +12,8 @@ using namespace hgt;
 namespace {
 
 /// Rank 0 has said hello, rank 1 never does; both on one host.
-struct Attempt {
-  Attempt() {
+struct CommandedAttempt {
+  CommandedAttempt() {
     record.hosts = {{&agent.link, 0, 2, {}}};
     record.ranks.resize(2);
     for (int rank = 0; rank < 2; ++rank) {
@@ -56,13 +56,13 @@ using Sent = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("a rank that has said hello is asked to stop by a command, another one by a signal") {
-  Attempt attempt;
+  CommandedAttempt attempt;
   attempt.commands.ask_to_stop(SIGTERM);
   CHECK(attempt.sent() == Sent{"stop to rank 0", "SIGTERM to rank 1"});
 }
 
 TEST_CASE("a rank that has ended gets neither commands nor signals") {
-  Attempt attempt;
+  CommandedAttempt attempt;
   attempt.record.ranks[0].end = attempt.record.ranks[1].end = Ended{};
   attempt.commands.ask_to_stop(SIGTERM);
   attempt.commands.relay(SIGUSR2, MessageKind::kCheckpoint);
@@ -73,7 +73,7 @@ TEST_CASE("a rank that has ended gets neither commands nor signals") {
 }
 
 TEST_CASE("of the ranks that obey commands, one gets a request that it passes on to the others") {
-  Attempt attempt;
+  CommandedAttempt attempt;
   attempt.record.ranks[1].pulse.greeted = true;
   attempt.commands.relay(SIGUSR2, MessageKind::kCheckpoint);
   CHECK(attempt.sent() == Sent{"checkpoint to rank 0"});

@@ -15,8 +15,8 @@ using namespace hgt;
 namespace {
 
 /// A host whose program is a shell script that gets the word "agent".
-struct Run {
-  explicit Run(const std::string& program) {
+struct SshRun {
+  explicit SshRun(const std::string& program) {
     std::ofstream(folder / "program") << "#!/bin/sh\n" + program + "\n";
     chmod((folder / "program").c_str(), 0755);
     files.emplace(folder / "program");
@@ -58,7 +58,7 @@ TEST_CASE("what the login shell prints first is no part of the stream") {
   const std::string shell = GENERATE("sh -c \"$last\"", "echo hello; sh -c \"$last\"",
                                      "printf 'no newline'; sh -c \"$last\"");
   const FakeSsh ssh(shell);
-  Run run("printf 'I am an %s' $1");
+  SshRun run("printf 'I am an %s' $1");
   REQUIRE(run.why == "");
   CHECK(run.read_all() == "I am an agent");
 }
@@ -66,30 +66,30 @@ TEST_CASE("what the login shell prints first is no part of the stream") {
 TEST_CASE("a host that cannot be used says why") {
   SECTION("ssh fails") {
     const FakeSsh ssh("echo 'ssh: connect to host far port 22: Connection refused' >&2; exit 255");
-    CHECK(Run("true").why == "ssh: connect to host far port 22: Connection refused");
+    CHECK(SshRun("true").why == "ssh: connect to host far port 22: Connection refused");
   }
   SECTION("the program is missing there") {
     const FakeSsh ssh("rm $(echo \"$last\" | grep -o \"/[^']*program\"); sh -c \"$last\"");
-    CHECK_THAT(Run("true").why, Catch::Contains("there is no program /"));
+    CHECK_THAT(SshRun("true").why, Catch::Contains("there is no program /"));
   }
   SECTION("a start-up file prints without end") {
     const FakeSsh ssh("yes");
-    CHECK_THAT(Run("true").why, Catch::Contains("more than 64 KiB"));
+    CHECK_THAT(SshRun("true").why, Catch::Contains("more than 64 KiB"));
   }
   SECTION("its login shell refuses") {
     const FakeSsh ssh("echo 'This account is currently not available.'; exit 1");
-    CHECK(Run("true").why ==
+    CHECK(SshRun("true").why ==
           "its login shell starts no program, and says: This account is currently not available.");
   }
   SECTION("ssh says nothing") {
     const FakeSsh ssh("exit 1");
-    CHECK(Run("true").why == "ssh ended without a word");
+    CHECK(SshRun("true").why == "ssh ended without a word");
   }
 }
 
 TEST_CASE("ssh leads a session of its own, and dies with its owner") {
   const FakeSsh ssh("echo pid=$$ >&2; sh -c \"$last\"; exec sleep 1000");
-  std::optional<Run> run(std::in_place, "exit 0");
+  std::optional<SshRun> run(std::in_place, "exit 0");
   std::string said;
   REQUIRE(eventually([&] { return (said = run->host->last_words()) != ""; }));
   const pid_t pid = std::atoi(said.c_str() + 4);

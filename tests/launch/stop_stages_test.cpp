@@ -11,8 +11,8 @@ using Stages = std::vector<Stage>;
 namespace {
 
 /// A rank of an attempt whose limits are 0: each stage is followed by the next at once.
-struct Attempt {
-  explicit Attempt(bool own_workers) {
+struct StoppedAttempt {
+  explicit StoppedAttempt(bool own_workers) {
     spec.own_workers = own_workers;
     spec.stop_limit = spec.grace = std::chrono::milliseconds(0);
     record.ranks.resize(1);
@@ -32,27 +32,27 @@ struct Attempt {
 }  // namespace
 
 TEST_CASE("a worker of hgtrain that does not stop in time gets SIGTERM, then SIGKILL") {
-  Attempt attempt(true);
+  StoppedAttempt attempt(true);
   attempt.stages.advance(Stage::kStopping);
   attempt.run_until(Stage::kKilling);
   CHECK(attempt.entered == Stages{Stage::kStopping, Stage::kTerminating, Stage::kKilling});
 }
 
 TEST_CASE("another program that does not obey the user's signal gets SIGKILL") {
-  Attempt attempt(false);
+  StoppedAttempt attempt(false);
   attempt.stages.advance(Stage::kStopping);
   attempt.run_until(Stage::kKilling);
   CHECK(attempt.entered == Stages{Stage::kStopping, Stage::kKilling});
 }
 
 TEST_CASE("if no rank is left that obeys an abort, the ranks get SIGTERM at once") {
-  Attempt attempt(false);
+  StoppedAttempt attempt(false);
   attempt.stages.advance(Stage::kAborting);
   CHECK(attempt.entered == Stages{Stage::kAborting, Stage::kTerminating});
 }
 
 TEST_CASE("no stage is entered twice or after a later one, and none follows the last") {
-  Attempt attempt(false);
+  StoppedAttempt attempt(false);
   attempt.stages.advance(Stage::kTerminating);
   attempt.stages.advance(Stage::kTerminating);
   attempt.stages.advance(Stage::kStopping);

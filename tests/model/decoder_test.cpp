@@ -18,8 +18,8 @@ using namespace hgt;
 
 namespace {
 
-struct Setup {
-  explicit Setup(const std::string& name, std::int64_t max_length) : golden(name) {
+struct DecoderSetup {
+  explicit DecoderSetup(const std::string& name, std::int64_t max_length) : golden(name) {
     golden.model.max_position_embeddings = 1000;
     table = parameter_table(golden.model, false);
     parameters = golden.parameters(table);
@@ -71,7 +71,7 @@ Logits logits_in_pieces(Decoder& decoder, Stream stream) {
 }
 
 /// The largest difference, in units of the largest logit.
-double distance(const Logits& a, const Logits& b) {
+double logit_distance(const Logits& a, const Logits& b) {
   double difference = 0, largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
@@ -84,7 +84,7 @@ double distance(const Logits& a, const Logits& b) {
 
 TEST_CASE("a long prompt at once or in pieces gives the same logits") {
   for (const std::string name : {"gpt2", "mistral", "qwen3"}) {
-    Setup whole(name, 600), pieces(name, 600);
+    DecoderSetup whole(name, 600), pieces(name, 600);
     const auto prompt = tokens(600);
     Logits at_once, in_pieces;
     read(whole.decoder->append(prompt), whole.pool, at_once);
@@ -94,18 +94,18 @@ TEST_CASE("a long prompt at once or in pieces gives the same logits") {
       last = pieces.decoder->append(std::span(prompt).subspan(at, 60));
     read(last, pieces.pool, in_pieces);
     INFO(name);
-    CHECK(distance(at_once, in_pieces) < 1e-5);
+    CHECK(logit_distance(at_once, in_pieces) < 1e-5);
   }
 }
 
 TEST_CASE("in 16 bits the logits are near those of fp32") {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
-    Setup s("qwen3", 12);
+    DecoderSetup s("qwen3", 12);
     const Logits expected = logits_in_pieces(*s.decoder, s.pool);
     const Buffer weights = rounded(s.parameters, dtype, s.pool);
     const auto decoder =
         Decoder::create(s.golden.model, s.table, s.tensor(weights, dtype), 12, s.pool);
-    CHECK(distance(logits_in_pieces(*decoder, s.pool), expected) <
+    CHECK(logit_distance(logits_in_pieces(*decoder, s.pool), expected) <
           (dtype == DType::kBF16 ? 0.05 : 0.01));
   }
 }
@@ -117,7 +117,7 @@ TEST_CASE("CUDA: a decoder's logits are the CPU's, in each precision") {
   for (const std::string name : {"gpt2", "qwen3"})
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       INFO(name << " " << name_of(dtype));
-      Setup s(name, 12);
+      DecoderSetup s(name, 12);
       const Buffer weights = rounded(s.parameters, dtype, s.pool),
                    there = rounded(s.parameters, dtype, queue);
       const auto on_cpu =
@@ -125,12 +125,13 @@ TEST_CASE("CUDA: a decoder's logits are the CPU's, in each precision") {
       const auto on_gpu =
           Decoder::create(s.golden.model, s.table, s.tensor(there, dtype), 12, queue);
       const double most = dtype == DType::kF32 ? 1e-5 : dtype == DType::kF16 ? 2e-3 : 2e-2;
-      CHECK(distance(logits_in_pieces(*on_gpu, queue), logits_in_pieces(*on_cpu, s.pool)) < most);
+      CHECK(logit_distance(logits_in_pieces(*on_gpu, queue), logits_in_pieces(*on_cpu, s.pool)) <
+            most);
     }
 }
 
 TEST_CASE("a refused append leaves the sequence as it was") {
-  Setup s("llama", 10);
+  DecoderSetup s("llama", 10);
   s.decoder->append(tokens(4));
   CHECK_THROWS_WITH(s.decoder->append(tokens(7)),
                     "7 tokens after 4 exceed the longest sequence of 10");
@@ -143,7 +144,7 @@ TEST_CASE("a refused append leaves the sequence as it was") {
 }
 
 TEST_CASE("a decoder without positions for its sequence is refused") {
-  CHECK_THROWS_AS(Setup("gpt2", 1001), Error);
-  CHECK_NOTHROW(Setup("llama", 1001));
-  CHECK_THROWS_AS(Setup("llama", 0), Error);
+  CHECK_THROWS_AS(DecoderSetup("gpt2", 1001), Error);
+  CHECK_NOTHROW(DecoderSetup("llama", 1001));
+  CHECK_THROWS_AS(DecoderSetup("llama", 0), Error);
 }

@@ -15,8 +15,8 @@ using namespace hgt;
 
 namespace {
 
-struct Run {
-  explicit Run(const Golden& from, int threads = 2, std::int64_t vocabulary_unit = 1)
+struct GoldenRun {
+  explicit GoldenRun(const Golden& from, int threads = 2, std::int64_t vocabulary_unit = 1)
       : golden(from),
         table(parameter_table(golden.model, false, 1, vocabulary_unit)),
         pool(threads),
@@ -78,7 +78,8 @@ double global_norm(const Golden& golden, const ParameterTable& table) {
 }
 
 /// AdamW as published, every parameter decayed.
-void adamw(const Golden& g, int step, Run& run, std::vector<double>& m, std::vector<double>& v) {
+void adamw(const Golden& g, int step, GoldenRun& run, std::vector<double>& m,
+           std::vector<double>& v) {
   const double c1 = 1 - std::pow(g.beta1, step), c2 = 1 - std::pow(g.beta2, step);
   for (std::size_t i = 0; i < m.size(); ++i) {
     const double d = static_cast<double>(run.gradients[i]);
@@ -126,7 +127,7 @@ TEST_CASE("the parameters are those of transformers") {
 TEST_CASE("loss and every gradient agree with transformers, with a padded vocabulary, too") {
   for (const auto& [name, unit] : with_and_without_padding()) {
     const Golden golden(name);
-    Run run(golden, 2, unit);
+    GoldenRun run(golden, 2, unit);
     INFO(name << ", vocabulary " << run.table.vocabulary_rows());
     CHECK(run.forward_backward(0) == Approx(golden.losses[0]).epsilon(2e-6));
 
@@ -145,7 +146,7 @@ TEST_CASE("loss and every gradient agree with transformers, with a padded vocabu
 TEST_CASE("twenty steps of AdamW have the losses of transformers") {
   for (const std::string& name : Golden::names()) {
     const Golden golden(name);
-    Run run(golden);
+    GoldenRun run(golden);
     std::vector<double> m(run.parameters.size()), v(run.parameters.size());
     for (int step = 0; step < static_cast<int>(golden.losses.size()); ++step) {
       INFO(name << ", step " << step);
@@ -189,7 +190,7 @@ TEST_CASE("cached decoding gives the logits of transformers") {
 TEST_CASE("bf16 is no further from fp32 than PyTorch's bf16") {
   for (const std::string& name : Golden::names()) {
     const Golden golden(name);
-    Run run(golden);
+    GoldenRun run(golden);
     const std::vector<std::uint16_t> weights = run.narrow(DType::kBF16);
     INFO(name);
     const double loss = run.forward_backward(0);
@@ -208,7 +209,7 @@ TEST_CASE("bf16 is no further from fp32 than PyTorch's bf16") {
 TEST_CASE("gradients in fp16 are those of fp32 within rounding") {
   for (const std::string& name : Golden::names()) {
     const Golden golden(name);
-    Run run(golden);
+    GoldenRun run(golden);
     const std::vector<std::uint16_t> weights = run.narrow(DType::kF16);
     INFO(name);
     CHECK(run.forward_backward(0) == Approx(golden.losses[0]).epsilon(0.004));

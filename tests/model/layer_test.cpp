@@ -13,8 +13,8 @@ using namespace hgt;
 namespace {
 
 /// One layer of a golden model with memory for `length` tokens.
-struct Setup {
-  Setup(const std::string& name, std::int64_t length)
+struct LayerSetup {
+  LayerSetup(const std::string& name, std::int64_t length)
       : golden(name),
         table(parameter_table(golden.model, false)),
         parameters(golden.parameters(table)),
@@ -63,7 +63,7 @@ void copy_rows(const Tensor& from, std::vector<float>& to) {
 TEST_CASE("a layer's parts, with keys and values kept, equal the whole layer") {
   constexpr std::int64_t kLength = 12, kFirst = 8;
   for (const std::string name : {"llama", "qwen3", "mistral"}) {
-    Setup s(name, kLength);
+    LayerSetup s(name, kLength);
     const ModelConfig& m = s.golden.model;
     const Stream stream(s.pool);
     const LayerWeights& w = s.weights.layers[1];

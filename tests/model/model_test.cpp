@@ -66,7 +66,7 @@ struct Run {
 };
 
 /// The largest difference, in units of the largest element.
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double largest = 0, difference = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     largest = std::max(largest, std::abs(static_cast<double>(b[i])));
@@ -123,7 +123,7 @@ TEST_CASE("a batch split into micro-batches has the same loss and gradients, dro
     const double sum = loss_sum(*split.model) + loss_sum(*split.model, 1);
     INFO(name);
     CHECK(sum * split.micro.loss_scale == Approx(loss).epsilon(1e-6));
-    CHECK(distance(split.gradients, whole.gradients) < 2e-6);
+    CHECK(largest_difference(split.gradients, whole.gradients) < 2e-6);
   }
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("documents packed into a sample have the loss and gradients of separat
       }
     INFO(name);
     CHECK(loss_sum(*packed.model) == Approx(loss).epsilon(1e-6));
-    CHECK(distance(packed.gradients, apart.gradients) < 3e-6);
+    CHECK(largest_difference(packed.gradients, apart.gradients) < 3e-6);
   }
 }
 

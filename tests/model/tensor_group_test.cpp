@@ -19,12 +19,12 @@ using namespace hgt;
 namespace {
 
 /// What ranks that share a model compute on the first batch of a golden case.
-struct Result {
+struct TensorResult {
   double loss = 0, evaluated = 0;
   std::map<std::string, std::vector<float>> gradients;  ///< of whole parameters
 };
 
-struct Options {
+struct TensorOptions {
   Model::Options model = {};
   DType dtype = DType::kF32;
   bool no_decay = false;
@@ -45,7 +45,8 @@ std::vector<float> part_of(const std::vector<float>& whole, const ParameterTable
 }
 
 /// One rank's step. The gradients of its part go to their places in `result`.
-void compute(const Golden& golden, Communicator& comm, const Options& options, Result& result) {
+void compute(const Golden& golden, Communicator& comm, const TensorOptions& options,
+             TensorResult& result) {
   const TensorRank at{comm.rank(), comm.size()};
   const ParameterTable whole = parameter_table(golden.model, options.no_decay);
   const ParameterTable table = parameter_table(golden.model, options.no_decay, at.size);
@@ -93,8 +94,9 @@ void compute(const Golden& golden, Communicator& comm, const Options& options, R
 }
 
 /// The results of all ranks: each has its own part of the gradients.
-std::vector<Result> results_of(const Golden& golden, int ranks, const Options& options = {}) {
-  std::vector<Result> out(static_cast<std::size_t>(ranks));
+std::vector<TensorResult> results_of(const Golden& golden, int ranks,
+                                     const TensorOptions& options = {}) {
+  std::vector<TensorResult> out(static_cast<std::size_t>(ranks));
   const auto errors = run_ranks(over_shared_memory, ranks, [&](Communicator& comm) {
     compute(golden, comm, options, out[static_cast<std::size_t>(comm.rank())]);
   });
@@ -105,7 +107,7 @@ std::vector<Result> results_of(const Golden& golden, int ranks, const Options& o
 /// The gradients of the whole model, from those of all ranks. What several ranks have must be
 /// equal.
 std::map<std::string, std::vector<float>> whole_gradients(const Golden& golden,
-                                                          const std::vector<Result>& results,
+                                                          const std::vector<TensorResult>& results,
                                                           bool no_decay = false) {
   const auto ranks = static_cast<int>(results.size());
   const ParameterTable table = parameter_table(golden.model, no_decay, ranks);
@@ -162,13 +164,13 @@ TEST_CASE("ranks that share a model have the loss and gradients of one rank, dro
   for (const std::string& name : Golden::names()) {
     const Golden golden = with_dropout(divisible(name));
     const bool no_decay = name == "qwen3" || name == "llama";  // vectors lie apart
-    const Options options{.model = {.seed = 3}, .no_decay = no_decay};
-    const Result one = results_of(golden, 1, options)[0];
+    const TensorOptions options{.model = {.seed = 3}, .no_decay = no_decay};
+    const TensorResult one = results_of(golden, 1, options)[0];
     const double floor = 1e-3 * global_norm(one.gradients);
     for (const int ranks : {2, 4}) {
       INFO(name << " on " << ranks);
-      const std::vector<Result> results = results_of(golden, ranks, options);
-      for (const Result& result : results) {
+      const std::vector<TensorResult> results = results_of(golden, ranks, options);
+      for (const TensorResult& result : results) {
         CHECK(result.loss == results[0].loss);
         CHECK(result.loss == Approx(one.loss).epsilon(2e-6));
         CHECK(result.evaluated == Approx(one.evaluated).epsilon(2e-6));
@@ -185,9 +187,9 @@ TEST_CASE("ranks that share a model have the loss and gradients of one rank, dro
 TEST_CASE("ranks that share a model have the same bits from run to run, and if they recompute") {
   for (const std::string name : {"gpt2", "llama"}) {
     const Golden golden = with_dropout(divisible(name));
-    const std::vector<Result> kept = results_of(golden, 2, {.model = {.seed = 1}});
+    const std::vector<TensorResult> kept = results_of(golden, 2, {.model = {.seed = 1}});
     for (const Recompute what : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-      const std::vector<Result> again =
+      const std::vector<TensorResult> again =
           results_of(golden, 2, {.model = {.seed = 1, .recompute = what, .recomputed_layers = 2}});
       for (std::size_t rank = 0; rank < 2; ++rank) {
         CHECK(again[rank].loss == kept[rank].loss);
@@ -203,7 +205,7 @@ TEST_CASE("ranks that share a model in bf16 are no further from fp32 than PyTorc
     if (golden.model.num_attention_heads % 4 != 0) continue;
     for (const int ranks : {2, 4}) {
       INFO(name << " on " << ranks);
-      const std::vector<Result> results = results_of(golden, ranks, {.dtype = DType::kBF16});
+      const std::vector<TensorResult> results = results_of(golden, ranks, {.dtype = DType::kBF16});
       CHECK(std::abs(results[0].loss - golden.losses[0]) <=
             1.5 * std::max(golden.bf16_loss_error, 1e-3 * golden.losses[0]));
       const double luck = 1e-3 * global_norm(golden.tensors);
@@ -220,17 +222,17 @@ TEST_CASE("ranks that share a model in bf16 are no further from fp32 than PyTorc
 TEST_CASE("ranks that split rows compute the bits of those that do not, but for norms' gradients") {
   for (const std::string& name : Golden::names()) {
     const Golden golden = with_dropout(divisible(name));
-    const Options all{.model = {.seed = 3}, .no_decay = name == "qwen3"};
-    Options split = all;
+    const TensorOptions all{.model = {.seed = 3}, .no_decay = name == "qwen3"};
+    TensorOptions split = all;
     split.model.split_rows = true;
     for (const int ranks :
          {2, 4}) {  // 38 rows: four ranks have parts of samples, and not equal ones
       INFO(name << " on " << ranks);
-      const std::vector<Result> expected = results_of(golden, ranks, all);
+      const std::vector<TensorResult> expected = results_of(golden, ranks, all);
       for (const Recompute what : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
         split.model.recompute = what;
         split.model.recomputed_layers = 1;
-        const std::vector<Result> results = results_of(golden, ranks, split);
+        const std::vector<TensorResult> results = results_of(golden, ranks, split);
         const auto gradients = whole_gradients(golden, results, split.no_decay);
         const auto whole = whole_gradients(golden, expected, split.no_decay);
         CHECK(results[0].loss == expected[0].loss);
@@ -252,11 +254,11 @@ TEST_CASE("ranks that split rows compute the bits of those that do not, but for 
 TEST_CASE("a rank that splits rows may have none of a small batch") {
   for (const std::string name : {"gpt2", "llama"}) {
     const Golden golden = with_dropout(divisible(name));
-    const Options all{.model = {.seed = 5}, .tokens = 3};
-    Options split = all;
+    const TensorOptions all{.model = {.seed = 5}, .tokens = 3};
+    TensorOptions split = all;
     split.model.split_rows = true;
-    const Result one = results_of(golden, 1, all)[0];
-    const std::vector<Result> four = results_of(golden, 4, split);
+    const TensorResult one = results_of(golden, 1, all)[0];
+    const std::vector<TensorResult> four = results_of(golden, 4, split);
     CHECK(four[3].loss == Approx(one.loss).epsilon(2e-6));
     CHECK(four[3].evaluated == Approx(one.evaluated).epsilon(2e-6));
     for (const auto& [parameter, gradient] : whole_gradients(golden, four)) {
@@ -297,9 +299,9 @@ TEST_CASE("gradients that ranks compute in parts are summed, as many at once as 
 TEST_CASE("a vocabulary that leaves ranks without any of it") {
   Golden golden = divisible("gpt2_untied");
   golden.model.vocab_size = 5;  // two rows of ranks 0 and 1, one of rank 2
-  const Result one = results_of(golden, 1)[0];
-  const std::vector<Result> four = results_of(golden, 4);
-  for (const Result& result : four) CHECK(result.loss == Approx(one.loss).epsilon(2e-6));
+  const TensorResult one = results_of(golden, 1)[0];
+  const std::vector<TensorResult> four = results_of(golden, 4);
+  for (const TensorResult& result : four) CHECK(result.loss == Approx(one.loss).epsilon(2e-6));
   for (const auto& [parameter, gradient] : whole_gradients(golden, four)) {
     INFO(parameter);
     CHECK(distance(gradient, one.gradients.at(parameter)) <=

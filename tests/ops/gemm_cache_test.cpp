@@ -8,21 +8,13 @@
 
 #include "hgtrain/base/file.h"
 
+#include "file_in.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
 
 namespace {
-
 const std::string kBasis = "a device, cuBLASLt 130000";
-
-/// The one file in the folder.
-std::string file_in(const TemporaryFolder& folder) {
-  const auto names = list_folder(folder.path());
-  REQUIRE(names.size() == 1);
-  return folder / names[0];
-}
-
 }  // namespace
 
 TEST_CASE("choices survive their text") {

@@ -8,6 +8,7 @@
 #include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/ops/gemm.h"
 
+#include "file_in.h"
 #include "reference.h"
 #include "support/temporary_folder.h"
 
@@ -26,13 +27,6 @@ struct Large {
     return {false, false, n, n, n, a.data(), n, b.data(), n, false, c.data(), n, true};
   }
 };
-
-/// The file of choices in the folder.
-std::string file_in(const TemporaryFolder& folder) {
-  const auto names = list_folder(folder.path());
-  REQUIRE(names.size() == 1);
-  return folder / names[0];
-}
 
 /// Writes the choice for the product, instead of what was measured.
 void write_choice(const TemporaryFolder& folder, const std::string& choice) {

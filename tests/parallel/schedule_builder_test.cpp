@@ -4,15 +4,11 @@
 
 #include "hgtrain/parallel/schedule.h"
 
+#include "schedules.h"
+
 using namespace hgt;
 
 namespace {
-
-std::vector<Range> blocks_of(int count, std::int64_t size = 10) {
-  std::vector<Range> out;
-  for (int i = 0; i < count; ++i) out.push_back({i * size, (i + 1) * size});
-  return out;
-}
 
 std::string text_of(const std::vector<Action>& actions) {
   std::vector<std::string> texts;
@@ -23,14 +19,6 @@ std::string text_of(const std::vector<Action>& actions) {
 std::string text_of(const EvaluationSchedule& schedule) {
   return fmt::format("{} | {} | {}", text_of(schedule.before), text_of(schedule.round),
                      text_of(schedule.after));
-}
-
-StepShape shape_of(int stage, int blocks, bool tied, std::int64_t micros = 1) {
-  return {.stage = stage,
-          .units = make_units(blocks_of(blocks), 10, tied),
-          .tied = tied,
-          .micro_batches = micros,
-          .max_micro_batches = micros};
 }
 
 }  // namespace

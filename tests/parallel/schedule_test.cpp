@@ -5,25 +5,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "schedules.h"
+
 using namespace hgt;
-
-namespace {
-
-std::vector<Range> blocks_of(int count, std::int64_t size = 10) {
-  std::vector<Range> out;
-  for (int i = 0; i < count; ++i) out.push_back({i * size, (i + 1) * size});
-  return out;
-}
-
-StepShape shape_of(int stage, int blocks, bool tied, std::int64_t micros = 1) {
-  return {.stage = stage,
-          .units = make_units(blocks_of(blocks), 10, tied),
-          .tied = tied,
-          .micro_batches = micros,
-          .max_micro_batches = micros};
-}
-
-}  // namespace
 
 TEST_CASE("units are cut from the head downwards, and hold whole blocks") {
   CHECK(make_units(blocks_of(5), 25) ==

@@ -10,6 +10,8 @@
 
 #include "hgtrain/parallel/verify.h"
 
+#include "schedules.h"
+
 using namespace hgt;
 
 namespace {
@@ -46,16 +48,6 @@ struct Pipeline {
   std::vector<StepShape> shapes;
   std::vector<Schedule> schedules;
 };
-
-/// Takes the action from its place, and puts it to the end of the schedule, or before another one.
-void move(std::vector<Action>& actions, const std::string& text, const std::string& before = "") {
-  const auto find = [&](const std::string& what) {
-    return std::ranges::find(actions, what, [](const Action& a) { return text_of(a); });
-  };
-  const Action action = *find(text);
-  actions.erase(find(text));
-  actions.insert(find(before), action);
-}
 
 bool is_transfer(const Action& action) {
   using Kind = Action::Kind;

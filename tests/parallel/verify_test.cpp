@@ -8,6 +8,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "schedules.h"
+
 using namespace hgt;
 
 namespace {
@@ -111,17 +113,6 @@ std::string fault_of_split(bool last, void (*change)(std::vector<Action>&)) {
   change(schedule.actions);
   const ScheduledRank rank{&shape, &schedule};
   return find_fault({&rank, 1});
-}
-
-std::vector<Action>::iterator find(std::vector<Action>& actions, const std::string& text) {
-  return std::ranges::find(actions, text, [](const Action& a) { return text_of(a); });
-}
-
-/// Takes the action from its place, and puts it before another one.
-void move(std::vector<Action>& actions, const std::string& text, const std::string& before) {
-  const Action action = *find(actions, text);
-  actions.erase(find(actions, text));
-  actions.insert(find(actions, before), action);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::int64_t fake_clock() {
   return fake_ns;
 }
 
-StepRecord record_of(std::int64_t step) {
+StepRecord shown_record(std::int64_t step) {
   StepRecord r;
   r.step = step;
   r.loss = 2.41372;
@@ -48,7 +48,7 @@ struct Screen {
 TEST_CASE("a step is one plain line with an ETA") {
   Screen s;
   s.console.started(0, "");
-  s.console.step(record_of(100));
+  s.console.step(shown_record(100));
   CHECK(s.take() ==
         "step  100/2000  loss 2.4137  grad_norm 0.83  lr 3.00e-04  12.3k tok/s  mem 512 MiB  eta "
         "3:10\n");
@@ -56,7 +56,7 @@ TEST_CASE("a step is one plain line with an ETA") {
 
 TEST_CASE("mfu is shown only if it is known, and the last step has no ETA") {
   Screen s;
-  StepRecord r = record_of(2000);
+  StepRecord r = shown_record(2000);
   r.mfu = 0.612;
   s.console.step(r);
   const std::string text = s.take();
@@ -66,11 +66,11 @@ TEST_CASE("mfu is shown only if it is known, and the last step has no ETA") {
 
 TEST_CASE("steps_per_print thins the lines, evaluations and the last step always stand") {
   Screen s({}, 10);
-  for (std::int64_t step = 1; step <= 9; ++step) s.console.step(record_of(step));
+  for (std::int64_t step = 1; step <= 9; ++step) s.console.step(shown_record(step));
   CHECK(s.take().empty());
-  s.console.step(record_of(10));
+  s.console.step(shown_record(10));
   CHECK(s.take().starts_with("step   10/2000"));
-  StepRecord r = record_of(11);
+  StepRecord r = shown_record(11);
   r.eval_loss = 2.0;
   s.console.step(r);
   CHECK(s.take() == "eval   11/2000  loss 2.0000  perplexity 7.389\n");
@@ -104,7 +104,7 @@ TEST_CASE("what happens before the first step stands on a terminal, and only the
     s.take();
     s.console.phase("loading");
     CHECK(s.take() == (live ? "\r\x1b[Kbefore the first step: loading  0:12" : ""));
-    s.console.step(record_of(1));
+    s.console.step(shown_record(1));
     s.take();
     s.console.phase("forward");
     CHECK(s.take().empty());
@@ -115,7 +115,7 @@ TEST_CASE("a progress line that is too long leaves out the bar first, and never 
   const auto drawn = [](int width) {
     fake_ns = 0;
     Screen s({.live = true, .color = false, .width = width}, 0);
-    StepRecord r = record_of(700);
+    StepRecord r = shown_record(700);
     r.mfu = 0.302;
     s.console.step(r);
     return s.take().substr(4);
@@ -129,7 +129,7 @@ TEST_CASE("a progress line that is too long leaves out the bar first, and never 
 
 TEST_CASE("numbers that are large or none are still readable") {
   Screen s;
-  StepRecord r = record_of(1);
+  StepRecord r = shown_record(1);
   r.loss = 3.2e30;
   r.grad_norm = std::nan("");
   r.eval_loss = -std::nan("");
@@ -153,7 +153,7 @@ TEST_CASE(
     "the log has the lines without colour and progress line, and a log that fails is reported") {
   Screen s({.live = true, .color = true, .width = 80}, 10);
   s.console.started(9, "c");
-  s.console.step(record_of(10));
+  s.console.step(shown_record(10));
   s.console.checkpoint(10, "d");
   s.console.notice("two\nlines\n");
   CHECK(s.log.str() ==
@@ -171,7 +171,7 @@ TEST_CASE(
 
 TEST_CASE("the summary notes a loss that rose") {
   Screen s({}, 0);
-  StepRecord r = record_of(1);
+  StepRecord r = shown_record(1);
   s.console.step(r);
   r.step = 2;
   r.loss += 0.5;
@@ -190,7 +190,7 @@ TEST_CASE("the best evaluation is known across a resume") {
   Screen s({}, 0);
   s.console.started(100, "c", 1.5);
   s.take();
-  StepRecord r = record_of(101);
+  StepRecord r = shown_record(101);
   r.eval_loss = 1.6;
   s.console.step(r);
   CHECK(s.take() == "eval  101/2000  loss 1.6000  perplexity 4.953\n");
@@ -206,12 +206,12 @@ TEST_CASE("the best evaluation is known across a resume") {
 TEST_CASE("a terminal keeps one progress line below the lines") {
   fake_ns = 0;
   Screen s({.live = true, .color = false, .width = 40}, 100);
-  s.console.step(record_of(1));
+  s.console.step(shown_record(1));
   CHECK(s.take() == "\r\x1b[Kstep    1/2000  loss 2.4137  eta 3:20");
-  s.console.step(record_of(2));
+  s.console.step(shown_record(2));
   CHECK(s.take().empty());  // drawn at most ten times a second
   fake_ns += 200'000'000;
-  s.console.step(record_of(3));
+  s.console.step(shown_record(3));
   CHECK(s.take().starts_with("\r\x1b[Kstep"));
   s.console.notice("hello");
   CHECK(s.take() == "\r\x1b[Khello\n");
@@ -222,7 +222,7 @@ TEST_CASE("a terminal keeps one progress line below the lines") {
 TEST_CASE("the end has averages and peaks") {
   Screen s;
   for (std::int64_t step = 1; step <= 4; ++step) {
-    StepRecord r = record_of(step);
+    StepRecord r = shown_record(step);
     r.loss = 5.0 - static_cast<double>(step);
     r.comm_ms = 2;
     r.mfu = 0.5;

@@ -38,7 +38,7 @@ struct RunDir : TemporaryFolder {
   }
 };
 
-StepRecord record_of(std::int64_t step) {
+StepRecord written_record(std::int64_t step) {
   StepRecord r;
   r.step = step;
   r.loss = 5.0 - 0.1 * static_cast<double>(step);
@@ -57,14 +57,15 @@ StepRecord record_of(std::int64_t step) {
 
 void write_steps(const RunDir& dir, std::int64_t resumed, std::int64_t last) {
   MetricsWriter writer(dir.path(), resumed);
-  for (std::int64_t step = resumed + 1; step <= last; ++step) CHECK(!writer.write(record_of(step)));
+  for (std::int64_t step = resumed + 1; step <= last; ++step)
+    CHECK(!writer.write(written_record(step)));
 }
 
 }  // namespace
 
 TEST_CASE("a step is one object with exactly the documented names, in their order") {
   RunDir dir;
-  StepRecord r = record_of(1);
+  StepRecord r = written_record(1);
   r.mfu = 0.25;
   r.eval_loss = 4.5;
   MetricsWriter(dir.path(), 0).write(r);
@@ -83,7 +84,7 @@ TEST_CASE("a step is one object with exactly the documented names, in their orde
 
 TEST_CASE("numbers that are not finite or not known are null, and read back so") {
   RunDir dir;
-  StepRecord r = record_of(1);
+  StepRecord r = written_record(1);
   r.loss = NAN;
   r.grad_norm = INFINITY;
   MetricsWriter(dir.path(), 0).write(r);
@@ -101,7 +102,7 @@ TEST_CASE("numbers that are not finite or not known are null, and read back so")
 }
 
 TEST_CASE("a record survives the control channel") {
-  StepRecord r = record_of(7);
+  StepRecord r = written_record(7);
   r.eval_loss = 1.25;
   const auto back = parse_json<nlohmann::json>(nlohmann::json(r).dump()).get<StepRecord>();
   CHECK(back.step == 7);
@@ -140,7 +141,7 @@ TEST_CASE("the steps of a branch that the run leaves are kept aside") {
     CHECK(writer.kept_aside() == "the run goes back: the metrics of its later steps are kept in " +
                                      (dir / "metrics.superseded.jsonl"));
     CHECK(writer.elapsed_s() == 0);
-    CHECK(!writer.write(record_of(7)));
+    CHECK(!writer.write(written_record(7)));
   }
   CHECK(dir.read("metrics.superseded.jsonl") == old);
   CHECK(dir.lines("metrics.jsonl").size() == 1);
@@ -168,7 +169,7 @@ TEST_CASE(
     MetricsWriter writer(dir.path(), 6, {.after_resumed_step = true});
     CHECK_THAT(writer.kept_aside().value(), Catch::EndsWith(dir / "metrics.superseded.jsonl"));
     CHECK(writer.elapsed_s() == 1.5);
-    CHECK(!writer.write(record_of(7)));
+    CHECK(!writer.write(written_record(7)));
   }
   CHECK(dir.read("metrics.superseded.jsonl") == old);
   CHECK(old.starts_with(dir.read("metrics.jsonl")));
@@ -219,9 +220,10 @@ TEST_CASE("a full disk does not keep a run with damaged metrics from starting") 
   {
     const FileOpsOverride use(full);
     writer.emplace(dir.path(), 4);
-    CHECK_THAT(writer->write(record_of(5)).value(), Catch::Contains("No space left on device"));
+    CHECK_THAT(writer->write(written_record(5)).value(),
+               Catch::Contains("No space left on device"));
   }
-  CHECK(!writer->write(record_of(6)));
+  CHECK(!writer->write(written_record(6)));
   CHECK(dir.lines("metrics.jsonl").size() == 6);
   CHECK(dir.lines("metrics.damaged.jsonl").size() == 5);
 }
@@ -289,7 +291,7 @@ TEST_CASE("a damaged line costs its step alone, and the old file is kept aside")
                 (dir / aside) + ", and " + (dir / "metrics.jsonl") +
                 " has the steps that could be read");
       CHECK(writer.elapsed_s() == 0.75);
-      CHECK(!writer.write(record_of(4)));
+      CHECK(!writer.write(written_record(4)));
     }
     CHECK(dir.read(aside) == text);
     const auto jsonl = dir.lines("metrics.jsonl"), csv = dir.lines("metrics.csv");
@@ -358,14 +360,14 @@ TEST_CASE("a full disk loses no step: it is reported, and written once there is 
   ::getrlimit(RLIMIT_FSIZE, &before);
   {
     MetricsWriter writer(dir.path(), 0);
-    CHECK(!writer.write(record_of(1)));
+    CHECK(!writer.write(written_record(1)));
     const rlimit full{300, before.rlim_max};  // less than two lines
     ::setrlimit(RLIMIT_FSIZE, &full);
-    const auto problem = writer.write(record_of(2));
+    const auto problem = writer.write(written_record(2));
     ::setrlimit(RLIMIT_FSIZE, &before);
     REQUIRE(problem);
     CHECK(problem->find(dir.path() + "/metrics.jsonl") != std::string::npos);
-    CHECK(!writer.write(record_of(3)));
+    CHECK(!writer.write(written_record(3)));
   }
   const auto lines = dir.lines("metrics.jsonl");
   REQUIRE(lines.size() == 3);
@@ -381,7 +383,7 @@ TEST_CASE("lines that cannot be written take a bounded memory, and the lost ones
   {
     const FileOpsOverride use(full);
     while (first_lost == 0 || step < first_lost + 10) {
-      const std::string problem = writer.write(record_of(++step)).value();
+      const std::string problem = writer.write(written_record(++step)).value();
       CHECK(problem.starts_with("cannot write " + dir / "metrics.jsonl: No space left on device"));
       if (first_lost == 0 && problem.find("from here on are lost") != std::string::npos)
         first_lost = step;
@@ -390,10 +392,10 @@ TEST_CASE("lines that cannot be written take a bounded memory, and the lost ones
     CHECK(first_lost > 1000);
   }
   ++step;
-  CHECK(writer.write(record_of(step)) ==
+  CHECK(writer.write(written_record(step)) ==
         fmt::format("{} is incomplete: {} lines could not be written", dir / "metrics.jsonl",
                     step - first_lost + 1));
-  CHECK(!writer.write(record_of(++step)));
+  CHECK(!writer.write(written_record(++step)));
   CHECK(!writer.finish());
   CHECK(dir.lines("metrics.jsonl").size() == static_cast<std::size_t>(first_lost));
 }
@@ -403,8 +405,8 @@ TEST_CASE("lines that are still not written at the end are counted") {
   MetricsWriter writer(dir.path(), 0);
   FailingFileOps full(0, ENOSPC, /*for_good=*/true);
   const FileOpsOverride use(full);
-  (void)writer.write(record_of(1));
-  (void)writer.write(record_of(2));
+  (void)writer.write(written_record(1));
+  (void)writer.write(written_record(2));
   CHECK_THAT(
       writer.finish().value(),
       Catch::Contains(dir /
@@ -422,7 +424,7 @@ TEST_CASE("a run folder that cannot be written is refused by name") {
 }
 
 TEST_CASE("an object that is no record is refused by the field") {
-  nlohmann::json json = record_of(1);
+  nlohmann::json json = written_record(1);
   json["loss"] = "low";
   CHECK_THROWS_WITH(json.get<StepRecord>(), "a step record without a proper \"loss\"");
   json["loss"] = nullptr;

@@ -15,12 +15,6 @@ Config context_config(int size, int stage = 0, bool llama = false) {
   return config;
 }
 
-Config one_rank(Config config) {
-  config.parallelism = {};
-  config.zero.stage = 0;
-  return config;
-}
-
 }  // namespace
 
 TEST_CASE("context ranks train as one rank does, with clipping from the first step") {

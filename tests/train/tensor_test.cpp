@@ -16,12 +16,6 @@ Config tensor_config(int size, int stage = 0, bool llama = false) {
   return config;
 }
 
-Config one_rank(Config config) {
-  config.parallelism.tensor_parallel_size = 1;
-  config.zero.stage = 0;
-  return config;
-}
-
 }  // namespace
 
 TEST_CASE("tensor ranks train as one rank does, with clipping from the first step") {
@@ -77,11 +71,9 @@ TEST_CASE("tensor ranks that split rows train as one rank does, in every product
     config.model.resid_pdrop = config.model.embd_pdrop = config.model.attn_pdrop =
         c.llama ? 0.0 : 0.1;
     if (c.llama) config.model.num_key_value_heads = 2;
-    Config whole = one_rank(config);
-    whole.parallelism = {};
     INFO(c.size << " of " << c.ranks << ", stage " << c.stage << ", " << c.stages << " stages");
     const Result split = train(config, c.ranks, 20);
-    check_near(split, train(whole, 1, 20));
+    check_near(split, train(one_rank(config), 1, 20));
     CHECK(train(config, c.ranks, 20) == split);
   }
 }

@@ -26,6 +26,13 @@
 
 namespace hgt {
 
+/// The same training by one rank.
+inline Config one_rank(Config config) {
+  config.parallelism = {};
+  config.zero.stage = 0;
+  return config;
+}
+
 /// Blocks of several units, some of which do not divide evenly.
 inline Config zero_config(int stage, bool llama = false) {
   Config config = tiny_config();
