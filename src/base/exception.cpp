@@ -45,7 +45,7 @@ Error refused(const std::system_error& error) {
                  "control group's pids.max), or use fewer workers or threads");
   if (is_lack_of_descriptors(code))
     return Error(ErrorKind::kDevice,
-                 fmt::format("the system refused another descriptor: {}", error.what()),
+                 fmt::format("the system refused another file descriptor: {}", error.what()),
                  "raise the limit with `ulimit -n`");
   return Error(ErrorKind::kDevice, fmt::format("the system refused a call: {}", error.what()));
 }

@@ -115,7 +115,7 @@ TensorFolder TensorFolder::open(const std::string& folder, const std::string& st
   for (const auto& [tensor, file] : map)
     if (!found.contains(tensor))
       throw Error(ErrorKind::kData,
-                  fmt::format("{} promises tensor {} in {}, which lacks it", index, tensor, file));
+                  fmt::format("{} lists tensor {} in {}, which lacks it", index, tensor, file));
   return opened;
 }
 
@@ -171,7 +171,7 @@ TensorReads::TensorReads(TensorFolder source, std::map<std::string, Destination>
       else if (!met.insert(name).second)
         misfits.add("twice " + name);
       else if (tensor.shape != destination->second.shape)
-        misfits.add(fmt::format("misshaped {}: {} in the file, {} in the model", tensor.name,
+        misfits.add(fmt::format("wrong shape of {}: {} in the file, {} in the model", tensor.name,
                                 shape_text(tensor.shape), shape_text(destination->second.shape)));
       else
         wanted.push_back(

@@ -62,7 +62,8 @@ class TensorReads {
   ///   canonical     maps a tensor's name in the files to its name in `destinations`, "" to skip it
   ///   manifest      nullptr, or the expected hashes: Error(kData) names file and tensor; outlives
   ///                 this object
-  ///   misfit        kind of the Error that lists every missing, unexpected and misshaped tensor
+  ///   misfit        kind of the Error that lists every missing or unexpected tensor, and each of a
+  ///   wrong shape
   TensorReads(TensorFolder source, std::map<std::string, Destination> destinations,
               const std::function<std::string(const std::string&)>& canonical,
               const CheckpointManifest* manifest, ErrorKind misfit);

@@ -204,7 +204,7 @@ class Writer : public CheckpointWriter {
         if (const CheckpointManifest manifest = read_manifest_file(folder); manifest.only_best)
           only_best_.insert(manifest.step);
       } catch (const Error& e) {
-        log_warning("a damaged checkpoint stays: {}", e.message());
+        log_warning("a damaged checkpoint is not removed: {}", e.message());
       }
   }
 
@@ -234,7 +234,7 @@ class Writer : public CheckpointWriter {
       if (options_.keep_last_n > 0)
         for (const std::string& name : superseded()) discard(name);
     } catch (const Error& e) {
-      log_warning("an old checkpoint stays: {}", e.message());
+      log_warning("an old checkpoint could not be removed: {}", e.message());
     }
   }
 

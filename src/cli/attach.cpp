@@ -39,9 +39,10 @@ class Attach final : public Command {
     if (const auto code = run_on_host_of(folder, "attach", {})) return *code;
     auto launcher = JobClient::connect(folder);
     if (!launcher)
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("{} does not run here: {}", folder, outcome_line(run_status(folder))),
-                  fmt::format("hgtrain logs {} prints what its ranks have logged", folder));
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("{} is not running here: {}", folder, outcome_line(run_status(folder))),
+          fmt::format("hgtrain logs {} prints what its ranks have logged", folder));
     std::signal(SIGINT, detach);
     const bool is_whole = launcher->watch_console(
         [&, is_first = true](bool is_error, std::uint64_t left_out, std::string_view text) mutable {

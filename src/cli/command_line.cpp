@@ -279,7 +279,7 @@ void refuse_extras(const CLI::App& app, const Command& command, const Commands& 
     if (!extra.starts_with('-')) {
       const std::string missing = missing_option(app);
       const std::string hint = missing.empty() ? hint_for_word(command.name(), extra)
-                                               : missing + " " + shell_line({extra});
+                                               : "use " + missing + " " + shell_line({extra});
       throw usage(fmt::format("'{}' is one argument too many for {}", extra, command.name()),
                   hint.empty() ? help : hint);
     }

@@ -98,7 +98,7 @@ class DataPrepare final : public Command {
     options.add_flag("--skip_bad_lines", options_.skip_bad_lines,
                      "count lines of JSON without a text instead of stopping at the first");
     options.add_flag("--json", json_,
-                     "print the manifest and what was passed over instead of a summary");
+                     "print the manifest and what was skipped as JSON, instead of a summary");
   }
 
   int run(const std::vector<std::string>&) override {
@@ -135,10 +135,10 @@ class DataPrepare final : public Command {
     if (!result.json_files.empty())
       say("  of a JSON array, make a line of each element: jq -c '.[]' FILE > FILE.jsonl\n");
     if (result.bad_lines > 0)
-      say("passed over: {}, the first is {}\n", human_plural(result.bad_lines, "bad line"),
+      say("skipped: {}, the first is {}\n", human_plural(result.bad_lines, "bad line"),
           result.first_bad_line);
     if (result.hidden_files + result.binary_files + result.empty_documents > 0)
-      say("passed over: {}, {}, {}\n", human_plural(result.hidden_files, "hidden file"),
+      say("skipped: {}, {}, {}\n", human_plural(result.hidden_files, "hidden file"),
           human_plural(result.binary_files, "binary file"),
           human_plural(result.empty_documents, "empty document"));
   }
@@ -159,7 +159,7 @@ class DataPrepare final : public Command {
   void print_passed_over(const std::vector<std::string>& files, const char* kind) const {
     if (files.empty()) return;
     const std::size_t shown = std::min<std::size_t>(files.size(), 3);
-    say("passed over: {} {} ({}{})\n", human_plural(std::ssize(files), "file"), kind,
+    say("skipped: {} {} ({}{})\n", human_plural(std::ssize(files), "file"), kind,
         fmt::join(std::span(files).first(shown), ", "), shown < files.size() ? ", ..." : "");
   }
 

@@ -101,19 +101,20 @@ void check_links(const SurveyResult& found, HostsDiagnosis& out) {
     const std::string names = names_of(found, link);
     if (!link.why_unusable.empty()) {
       out.problems.push_back(
-          {fmt::format("from host {} there is no connection: {}", names, link.why_unusable),
-           "a firewall between them, or another network: iface= or addr= in the hostfile"});
+          {fmt::format("from host {} no connection can be made: {}", names, link.why_unusable),
+           "check the firewalls between them; if they share another network, name it with "
+           "iface= or addr= in the hostfile"});
       continue;
     }
     if (link.bytes_per_second < bandwidth / 2)
       out.notices.push_back(
-          fmt::format("from host {} the bandwidth is {:.2f} Gbit/s; of most links "
-                      "it is {:.2f}",
+          fmt::format("from host {} the bandwidth is {:.2f} Gbit/s; most links "
+                      "have {:.2f}",
                       names, static_cast<double>(link.bytes_per_second) * 8e-9,
                       static_cast<double>(bandwidth) * 8e-9));
     if (link.round_trip_ns > 3 * round_trip + kUsualJitterNs)
       out.notices.push_back(fmt::format(
-          "from host {} a round trip takes {:.1f} ms; on most links it takes {:.1f}", names,
+          "from host {} a round trip takes {:.1f} ms; on most links it is {:.1f}", names,
           static_cast<double>(link.round_trip_ns) * 1e-6, static_cast<double>(round_trip) * 1e-6));
   }
 }

@@ -29,12 +29,11 @@ class Eval final : public Command {
 
   void add_options(Options& options) override {
     options.add("--config", flags_.config,
-                "the job whose model and data these are (default: that of the --model's run)");
+                "config of the run to evaluate (default: that of --model's run)");
     options.add("--data", data_, "token file (default: the config's validation data)");
     options.add("--model", model_,
                 "checkpoint, RUN, RUN@best, or HF model folder (default: the config's run)");
-    options.add("--run_dir", flags_.run_dir,
-                "the run folder of --config's run (default: runs/NAME of the config)");
+    options.add("--run_dir", flags_.run_dir, "folder of the config's run (default: runs/NAME)");
     options
         .add("--max_batches", max_batches_,
              "at most this many batches of train_batch_size samples; 0: all")
@@ -43,7 +42,7 @@ class Eval final : public Command {
     options.add("--num_workers", flags_.num_workers, "workers on the CPU");
     options.add("--device", flags_.device, "auto, cuda or cpu (default: the config's, else auto)")
         .one_of({"auto", "cuda", "cpu"});
-    options.add_flag("--ema", ema_, "with the moving average of the weights (training.ema_decay)");
+    options.add_flag("--ema", ema_, "use the moving average of the weights (training.ema_decay)");
     options.add_flag("--json", json_, "print one JSON object instead");
   }
 

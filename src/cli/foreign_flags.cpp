@@ -19,13 +19,14 @@ struct ForeignFlag {
 };
 
 constexpr std::string_view kMachines =
-    "name the machines, on one of them: --hosts a:4,b:4, or --hostfile FILE; it starts the others";
+    "name all machines on one of them, which starts the others: --hosts a:4,b:4, or --hostfile "
+    "FILE";
 constexpr std::string_view kNodes =
     "start the command on each node with --nnodes N --node_rank R --master_addr HOST";
 constexpr std::string_view kWorkers = "workers on each machine: --num_workers N, or --num_gpus N";
 constexpr std::string_view kLauncherArgs =
-    "what is said to ssh: in ~/.ssh/config; to srun or mpirun: `srun ARGS hgtrain ...`, or in "
-    "their variables, as in OMPI_MCA_btl_tcp_if_include=eth0";
+    "options of ssh are in ~/.ssh/config; those of srun and mpirun: `srun ARGS hgtrain ...`, or in "
+    "variables such as OMPI_MCA_btl_tcp_if_include=eth0";
 constexpr std::string_view kElastic =
     "--num_nodes MIN:MAX: a job continues without lost hosts as long as MIN are left";
 constexpr std::string_view kLogs = "output in files: --log_dir DIR";
@@ -35,7 +36,7 @@ constexpr std::string_view kLogsToo =
 constexpr std::string_view kRunLogs =
     "leave it out: output is in logs/rank_N.log of the run folder";
 constexpr std::string_view kShow =
-    "ranks whose output is printed: --show 0,2-5, say; files have the output of all";
+    "ranks whose output is printed: --show 0,2-5; files have the output of all ranks";
 
 /// Flags of torchrun, the deepspeed launcher, accelerate, horovodrun, mpirun and HF's Trainer, for
 /// `train` and `launch`.
@@ -48,16 +49,16 @@ constexpr ForeignFlag kLaunching[] = {
     {"--num_proc", kWorkers},
     {"-np", kWorkers},
     {"-n", kWorkers},
-    {"--gpus", "--num_gpus N"},
+    {"--gpus", "use --num_gpus N"},
     {"--num_machines", kMachines},
     {"--machine_rank", "this node, from 0: --node_rank R"},
     {"--rdzv_backend", kNodes},
     {"--rdzv_endpoint", kNodes},
     {"--rdzv_id", kNodes},
     {"--rdzv_conf", kNodes},
-    {"--main_process_ip", "--master_addr ADDRESS"},
-    {"--main_process_port", "--master_port N"},
-    {"--host", "--hosts a:4,b:4"},
+    {"--main_process_ip", "use --master_addr ADDRESS"},
+    {"--main_process_port", "use --master_port N"},
+    {"--host", "use --hosts a:4,b:4"},
     {"--launcher_args", kLauncherArgs},
     {"--no_ssh_check", "leave it out: a host that cannot be used is named at once"},
     {"--force_multi", "leave it out: hosts that are named are reached by ssh, even one alone"},
@@ -89,34 +90,35 @@ constexpr ForeignFlag kProgram[] = {
     {"-t", kLogsToo},
 };
 constexpr ForeignFlag kTraining[] = {
-    {"--tee", "the files have all; what is printed as well: --show all, or --show 0,2-5"},
+    {"--tee", "files have the output of all ranks; to print it, too: --show all, or --show 0,2-5"},
     {"--redirects", kRunLogs},
     {"--enable_each_rank_log", kRunLogs},
     {"--log_dir", kRunLogs},
     {"--output_filename", kRunLogs},
     {"--deepspeed", "name the file: --config FILE"},
-    {"--deepspeed_config", "--config FILE"},
-    {"--output_dir", "--run_dir DIR"},
-    {"--save", "--run_dir DIR"},
-    {"--load", "--resume auto, or --resume FOLDER"},
-    {"--eval_only", "hgtrain eval --config FILE"},
-    {"--max_steps", "--steps N"},
-    {"--bf16", "--bf16.enabled true"},
-    {"--fp16", "--fp16.enabled true"},
+    {"--deepspeed_config", "use --config FILE"},
+    {"--output_dir", "use --run_dir DIR"},
+    {"--save", "use --run_dir DIR"},
+    {"--load", "use --resume auto, or --resume FOLDER"},
+    {"--eval_only", "use hgtrain eval --config FILE"},
+    {"--max_steps", "use --steps N"},
+    {"--bf16", "use --bf16.enabled true"},
+    {"--fp16", "use --fp16.enabled true"},
     {"--model_name_or_path", "a Hugging Face model folder to start from: --model.init FOLDER"},
-    {"--lr_scheduler_type", "--scheduler.type WarmupCosineLR"},
-    {"--gradient_checkpointing", "--activation_checkpointing.mode full, or selective"},
-    {"--save_steps", "--checkpoint.save_interval N"},
-    {"--save_total_limit", "--checkpoint.keep_last_n N"},
-    {"--logging_steps", "--steps_per_print N"},
-    {"--zero", "--zero_optimization.stage N"},
-    {"--use_distributed_optimizer", "--zero_optimization.stage 1"},
+    {"--lr_scheduler_type", "use --scheduler.type WarmupCosineLR"},
+    {"--gradient_checkpointing", "use --activation_checkpointing.mode full, or selective"},
+    {"--save_steps", "use --checkpoint.save_interval N"},
+    {"--save_total_limit", "use --checkpoint.keep_last_n N"},
+    {"--logging_steps", "use --steps_per_print N"},
+    {"--zero", "use --zero_optimization.stage N"},
+    {"--use_distributed_optimizer", "use --zero_optimization.stage 1"},
     {"--expert_model_parallel_size", "leave it out: experts are not built yet"},
-    {"--offload", "--zero_optimization.offload_optimizer.device cpu"},
-    {"--cpu_offload", "--zero_optimization.offload_optimizer.device cpu"},
-    {"--offload_optimizer", "--zero_optimization.offload_optimizer.device cpu"},
-    {"--offload_param", "--zero_optimization.stage 3 --zero_optimization.offload_param.device cpu"},
-    {"--resume_from_checkpoint", "--resume auto, or --resume FOLDER"},
+    {"--offload", "use --zero_optimization.offload_optimizer.device cpu"},
+    {"--cpu_offload", "use --zero_optimization.offload_optimizer.device cpu"},
+    {"--offload_optimizer", "use --zero_optimization.offload_optimizer.device cpu"},
+    {"--offload_param",
+     "use --zero_optimization.stage 3 --zero_optimization.offload_param.device cpu"},
+    {"--resume_from_checkpoint", "use --resume auto, or --resume FOLDER"},
 };
 
 /// Flags of other tools that tokenize a text, for `data prepare`.
@@ -131,8 +133,8 @@ constexpr ForeignFlag kGenerating[] = {
     {"--config",
      "name the run folder instead, by default runs/NAME of the config: --model runs/NAME"},
     {"--run_dir", "use --model RUN"},
-    {"--max_new_tokens", "--max_tokens N"},
-    {"--max_length", "--max_tokens N"},
+    {"--max_new_tokens", "use --max_tokens N"},
+    {"--max_length", "use --max_tokens N"},
 };
 
 /// Flags of `train`, and what to type instead with the commands that only read a config.
@@ -140,7 +142,7 @@ constexpr ForeignFlag kReading[] = {
     {"--num_workers", "workers of the run, for the batch sizes: --world N"},
     {"--num_gpus", "workers of the run, for the batch sizes: --world N"},
     {"--world_size", "workers of the run, for the batch sizes: --world N"},
-    {"--steps", "--training.train_iters N"},
+    {"--steps", "use --training.train_iters N"},
 };
 
 template <std::size_t N>
@@ -155,7 +157,7 @@ std::string hint_from_keys(std::string_view name) {
   constexpr std::size_t kMaxPaths = 3;
   const ForeignKey* const size = find_foreign_size(name);
   if (const ForeignKey* const key = size ? size : find_foreign_key(name))
-    return key->key.empty() ? std::string(key->hint) : fmt::format("--{} VALUE", key->key);
+    return key->key.empty() ? std::string(key->hint) : fmt::format("use --{} VALUE", key->key);
   const std::vector<std::string> paths = config_paths_of(name);
   if (paths.empty() || paths.size() > kMaxPaths) return "";
   return fmt::format("did you mean --{}?", fmt::join(paths, " or --"));
@@ -180,11 +182,12 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
 
 std::string hint_for_word(std::string_view command, const std::string& word) {
   const std::string typed = shell_line({word});
-  if (command == "train") return "hgtrain --config " + typed;
-  if (command == "data prepare") return fmt::format("--input {}", typed);
+  if (command == "train") return "use hgtrain --config " + typed;
+  if (command == "data prepare") return fmt::format("use --input {}", typed);
   if (command == "generate")
-    return std::filesystem::is_directory(word) ? fmt::format("--model {} --prompt TEXT", typed)
-                                               : fmt::format("--model FOLDER --prompt {}", typed);
+    return std::filesystem::is_directory(word)
+               ? fmt::format("use --model {} --prompt TEXT", typed)
+               : fmt::format("use --model FOLDER --prompt {}", typed);
   if (command == "launch")
     return fmt::format("put -- before the program: hgtrain launch ... -- {} ...", typed);
   return "";

@@ -25,7 +25,7 @@ class Generate final : public Command {
   void add_options(Options& options) override {
     options.add("--model", model_, "checkpoint, run folder, or HF model folder").required();
     options.add("--prompt", prompt_, "text to continue; - reads it from standard input").required();
-    options.add("--max_tokens", max_tokens_, "new tokens at most").show_default();
+    options.add("--max_tokens", max_tokens_, "largest number of new tokens").show_default();
     options.add("--temperature", temperature_, "0: always the likeliest token").show_default();
     options.add("--top_k", top_k_, "draw from the k likeliest tokens; 0: from all").show_default();
     options.add("--top_p", top_p_, "draw from the fewest tokens whose probabilities sum to this")
@@ -40,7 +40,7 @@ class Generate final : public Command {
         .show_default()
         .one_of({"fp32", "bf16", "fp16"});
     options.add("--threads", threads_, "CPU threads; 0: all cores").show_default();
-    options.add_flag("--ema", ema_, "with the moving average of the weights (training.ema_decay)");
+    options.add_flag("--ema", ema_, "use the moving average of the weights (training.ema_decay)");
     options.add_flag("--no_prompt", no_prompt_, "print only what is new");
     options.add_flag("--json", json_, "print one JSON object instead");
   }

@@ -97,12 +97,12 @@ std::vector<JobHost> hosts_to_start(const HostFlags& flags) {
   ErrorList wrong;
   if (hosts.empty())
     wrong.add({ErrorKind::kConfig, "--launcher openmpi needs hosts",
-               "--hosts a:4,b:4, or --hostfile FILE"});
+               "add --hosts a:4,b:4, or --hostfile FILE"});
   if (min_hosts_of(flags) > 0 || std::ranges::any_of(hosts, &JobHost::is_spare))
     wrong.add(
         {ErrorKind::kConfig,
          "--launcher openmpi cannot be combined with spare hosts or --num_nodes MIN:MAX: if a "
-         "host is lost, mpirun ends all",
+         "host is lost, mpirun ends the job",
          "leave out --launcher: over ssh, a job continues without a lost host"});
   for (const JobHost& host : hosts)
     if (!host.user.empty() || host.ssh_port != 0 || host.name.find('@') != std::string::npos)
@@ -176,8 +176,8 @@ void add_host_options(Options& options, HostFlags& flags) {
   options.add("-H,--hostfile", flags.hostfile,
               "the same, from a file with lines of the form \"a slots=4\"");
   options.add("-i,--include", flags.include,
-              "of the hosts, only these, or slots of them: a@b:0,2-3");
-  options.add("-e,--exclude", flags.exclude, "all but these hosts, or slots of them");
+              "only these of the hosts, or slots of them: a@b:0,2-3");
+  options.add("-e,--exclude", flags.exclude, "leave out these hosts, or slots of them");
   options
       .add("--num_nodes,--nnodes", flags.num_nodes,
            "only the first N of the hosts; MIN:MAX: at most MAX, and MIN are enough")
@@ -185,9 +185,10 @@ void add_host_options(Options& options, HostFlags& flags) {
   options.add("--elastic_timeout", flags.elastic_timeout,
               "seconds to wait for a host if too few are left (default: 600)");
   options.add("--master_addr", flags.master_addr,
-              "where the others find the first host (default: where ssh finds it)");
+              "address of the first host for the others (default: the one that ssh uses)");
   options.add("--master_port", flags.master_port,
-              "MASTER_PORT (default: a free one); with --node_rank, where node 0 listens (29500)");
+              "MASTER_PORT (default: a free port); with --node_rank, the port on which node 0 "
+              "listens (default: 29500)");
   options.add("--ssh_port", flags.ssh_port, "port of the hosts' ssh servers (default: ssh's)");
   options.add("--launcher", flags.launcher,
               "ssh (default); slurm: srun starts this command on each node of the allocation; "
@@ -195,10 +196,12 @@ void add_host_options(Options& options, HostFlags& flags) {
   options.add("--node_rank", flags.node_rank,
               "this is node R, counted from 0, of the nodes of --nnodes");
   options.add_flag("--no_ssh", flags.no_ssh,
-                   "the same if hosts are named: this is the host number --node_rank of them");
+                   "with --hosts or --hostfile: each host starts this command, and this is host "
+                   "number --node_rank");
   options.add("--job_secret_file", flags.job_secret_file,
-              "file of the secret by which nodes know each other (default: $HGTRAIN_JOB_SECRET)");
-  options.add("--job_secret_env", flags.job_secret_env, "the variable that has it");
+              "file with the job's secret, which all nodes must know (default: the variable "
+              "HGTRAIN_JOB_SECRET)");
+  options.add("--job_secret_env", flags.job_secret_env, "another variable that holds the secret");
   options.add("--join_timeout", flags.join_timeout_seconds,
               "seconds in which all nodes must join (default: 600)");
 }

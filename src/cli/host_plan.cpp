@@ -23,7 +23,7 @@ int count_ranks(const std::vector<JobHost>& hosts) {
     unknown.add(
         {ErrorKind::kConfig,
          fmt::format("host {} has no number of workers, and a dry run asks no host", host.name),
-         fmt::format("--hosts {}:4, or --num_workers 4 for each host", host.name)});
+         fmt::format("use --hosts {}:4, or --num_workers 4 for each host", host.name)});
   }
   unknown.throw_if_any();
   return out;

@@ -52,7 +52,7 @@ class SubmitK8s final : public Command {
     training_.add_options(options);
     options.add("--image", image_, "container image that has hgtrain").required();
     options.add("--claim", claim_, "PersistentVolumeClaim of data and run").required();
-    options.add("--memory", memory_, "memory of each node, as Kubernetes takes it: 64Gi");
+    options.add("--memory", memory_, "memory of each node, in Kubernetes' form: 64Gi");
     options.add("--namespace", namespace_, "namespace of the job (default: kubectl's)");
   }
 
@@ -98,7 +98,7 @@ class SubmitK8s final : public Command {
       return Json{{"apiVersion", "v1"}, {"kind", "List"}, {"items", items}}.dump(2) + "\n";
     } catch (const Json::type_error&) {
       throw Error(ErrorKind::kConfig, "the config or a flag is not valid UTF-8",
-                  "Kubernetes takes nothing else");
+                  "Kubernetes accepts only UTF-8");
     }
   }
 

@@ -20,7 +20,7 @@ class SubmitSlurm final : public Command {
 
   void add_options(Options& options) override {
     training_.add_options(options);
-    options.add("--time", time_, "limit of the job, as sbatch takes it: 12:00:00");
+    options.add("--time", time_, "time limit of the job, in sbatch's form: 12:00:00");
     options.add("--partition", partition_, "partition of the job");
     options.add("--account", account_, "account of the job");
   }

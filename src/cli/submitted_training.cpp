@@ -22,7 +22,7 @@ void SubmittedTraining::add_options(Options& options) {
   options.add("--gpus", gpus, "GPUs of each node to train on");
   options.add("--num_workers", workers, "instead: workers on the CPUs of each node");
   options.add("--cpus", cpus, "CPUs of each node (default: one for each GPU or worker)");
-  options.add("--run_dir", run_dir, "where the run is kept (default: runs/NAME of the config)");
+  options.add("--run_dir", run_dir, "folder of the run (default: runs/NAME of the config)");
   options.add_flag("--dry_run", dry_run, "print the job, submit nothing");
 }
 

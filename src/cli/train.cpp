@@ -125,7 +125,7 @@ class Train final : public Command {
         .one_of({"auto", "cuda", "cpu"});
     options.add("--steps", flags_.steps, "steps of the whole run, instead of the config's");
     options.add("--run_dir", flags_.run_dir,
-                "where the run is kept (default: runs/NAME of the config)");
+                "folder of the run (default: runs/NAME of the config)");
     options.add("--resume", flags_.resume,
                 "auto (the run folder's newest checkpoint), a checkpoint or run folder, or "
                 "none (default)");

@@ -45,7 +45,8 @@ void check_flags(const TrainFlags& flags) {
   for (const JobHost& host : hosts)
     if (host.workers == 0)
       refuse(fmt::format("host {} has no number of workers", host.name),
-             fmt::format("--hosts {0}:4, or --num_workers for those without one", host.name));
+             fmt::format("use --hosts {0}:4, or --num_workers N for all hosts without a number",
+                         host.name));
   if (flags.detach && flags.dry_run)
     refuse("--detach cannot be combined with --dry_run",
            "a dry run ends at once: leave out --detach");

@@ -175,12 +175,12 @@ void complete_token(TrainPlan& plan, std::optional<std::int64_t>& of_model,
   if (!of_model || *of_model >= plan.config.model.vocab_size)
     of_model = of_documents;
   else if (of_model != of_documents)
-    plan.notices.push_back(
-        {Severity::kNotice,
-         fmt::format("the data's documents {0} with token {1}, but texts of the model with {2}: "
-                     "--model.{3} {1} to learn where they {0}",
-                     does, *of_documents, *of_model, key),
-         "", "", 0, ""});
+    plan.notices.push_back({Severity::kNotice,
+                            fmt::format("the data's documents {0} with token {1}, but the model "
+                                        "expects texts that {0} with {2}: "
+                                        "set --model.{3} {1} to use the data's",
+                                        does, *of_documents, *of_model, key),
+                            "", "", 0, ""});
 }
 
 LoadResult load_config_of(const TrainFlags& flags, const LoadOptions& options) {
@@ -242,11 +242,10 @@ void add_incomplete_notices(const TrainFlags& flags, const std::string& saved,
   if (flags.resume != "auto") return;
   for (const std::string& folder : list_incomplete(flags.run_dir)) {
     if (folder < saved) break;
-    notices.push_back(
-        {Severity::kNotice,
-         fmt::format("{} is passed over: it has no {}, so it is not a whole checkpoint", folder,
-                     kManifestName),
-         "", "", 0, ""});
+    notices.push_back({Severity::kNotice,
+                       fmt::format("{} is skipped: it has no {}, so it is not a whole checkpoint",
+                                   folder, kManifestName),
+                       "", "", 0, ""});
   }
 }
 

@@ -130,7 +130,7 @@ class Meeting {
     Endpoint out;
     if (!(text >> out.address >> out.port >> out.token) || out.token.size() != own_.token.size())
       throw Error(ErrorKind::kPeer,
-                  fmt::format("rank {} did not say where it listens", options_.job_rank(rank)));
+                  fmt::format("rank {} did not give its address", options_.job_rank(rank)));
     return out;
   }
 
@@ -183,7 +183,7 @@ class Meeting {
         answer.append(buffer, static_cast<std::size_t>(bytes));
     }
     if (!JobKey::parse(answer).matches(JobKey::parse(own_.token)))
-      refuse(rank, "who listens there is not that rank");
+      refuse(rank, "another process listens there");
     keep(rank, std::move(socket));
     return true;
   }

@@ -28,7 +28,8 @@ std::vector<Field> communication_fields() {
                {"sum", KeyClass::kNotBuilt, "use mean, and multiply the learning rate instead"}}),
       used(
           "communication_data_type", [](Config& c) -> Slot { return &c.communication_data_type; },
-          "in which data- and context-parallel workers send each other gradients, which they sum "
+          "the type in which data- and context-parallel workers send each other gradients, which "
+          "they sum "
           "in fp32 and round once; fp16 needs fp16 training")
           .one_of({{"fp32"}, {"bf16"}, {"fp16"}}),
       ignored("seq_parallel_communication_data_type", Kind::kText,
@@ -53,7 +54,7 @@ std::vector<Field> ignored_fields() {
           .one_of({{"debug"}, {"info"}, {"warning"}, {"error"}, {"critical"}}),
       not_built("use_data_before_expert_parallelism", Kind::kBool, "false",
                 "order of the axes for experts"),
-      ignored("allgather_size", Kind::kInteger, "bucket of old files").elements(),
+      ignored("allgather_size", Kind::kInteger, "a bucket size in old files").elements(),
       ignored("cuda_visible_devices", Kind::kAny, "set CUDA_VISIBLE_DEVICES in the environment"),
       ignored("monitor_config", Kind::kAny, "not a key of DeepSpeed's"),
       ignored("comms_config", Kind::kAny, "not a key of DeepSpeed's"),

@@ -95,7 +95,7 @@ std::vector<double> weights_of(const std::vector<DataSource>& sources) {
   }
   if (!weights.empty() && weights.size() != sources.size())
     throw Error(ErrorKind::kConfig, "some data sources have a weight and some have none",
-                "give every source a weight, or none (each then counts by what it holds)");
+                "give every source a weight, or none (each then counts by its size)");
   return weights;
 }
 

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kSkipHint =
-    "each line is a JSON object of its own; --skip_bad_lines passes over lines that are not";
+    "each line is a JSON object of its own; --skip_bad_lines skips lines that are not";
 
 /// Gets the JSON as events, and keeps only the text.
 class TextField final : public nlohmann::json_sax<json> {

@@ -135,12 +135,12 @@ void TextUnits::throw_too_long(std::size_t limit) const {
   const SourceFile& file = files_[next_file_ - 1];
   if (!file.json_lines)
     throw Error(ErrorKind::kData,
-                fmt::format("{} has more than {} MiB without a place where this tokenizer lets a "
-                            "text be cut",
+                fmt::format("{} has more than {} MiB without a place at which this tokenizer "
+                            "can split a text",
                             file.path, limit >> 20),
                 "split it into documents: several files, or lines of JSON");
   throw Error(ErrorKind::kData, fmt::format("the line is longer than {} MiB", limit >> 20),
-              "--skip_bad_lines passes over it; a text of its own (.txt) may have any length")
+              "--skip_bad_lines skips it; a text of its own (.txt) may have any length")
       .in(fmt::format("{}:{}", file.path, line_));
 }
 

@@ -130,7 +130,7 @@ void require_device(const CudaProbe& probe) {
   if (probe.status == kInsufficientDriver)
     throw Error(
         ErrorKind::kDevice,
-        fmt::format("the NVIDIA driver is too old: it serves CUDA {}, this build needs {}",
+        fmt::format("the NVIDIA driver is too old: it supports CUDA {}, this build needs {}",
                     cuda_version(probe.driver_version), cuda_version(probe.runtime_version)),
         fmt::format("update the driver, or build with a CUDA {} toolkit",
                     cuda_version(probe.driver_version)));

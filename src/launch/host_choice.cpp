@@ -42,7 +42,7 @@ NodeRange node_range(const std::string& text) {
   const std::int64_t min = colon == std::string::npos ? out.max : out.min;
   if (min < 1 || out.max < min)
     throw refused(fmt::format("--num_nodes {} is neither a number of hosts nor a range", text),
-                  "--num_nodes 4, or --num_nodes 2:4 if two are enough");
+                  "use --num_nodes 4, or --num_nodes 2:4 if two are enough");
   return out;
 }
 
@@ -220,7 +220,7 @@ std::vector<JobHost> without_excluded(const std::string& filter, std::vector<Job
     if (said.is_named && left.empty())
       wrong.add(
           refused(fmt::format("--exclude needs to know how many slots host {} has", hosts[i].name),
-                  fmt::format("--hosts {}:4", hosts[i].name)));
+                  fmt::format("use --hosts {}:4", hosts[i].name)));
     std::erase_if(left, [&](const std::string& slot) { return is_in(said.slots, slot); });
     if (!said.is_named)
       out.push_back(hosts[i]);

@@ -159,10 +159,10 @@ class HostfileReader {
     } else if (word == "spare") {
       host.is_spare = true;
     } else {
-      throw refused(
-          fmt::format("'{}' is not known here: slots=N, gpus=0-3, user=NAME, ssh_port=N, "
-                      "addr=ADDRESS, iface=NAME and spare are",
-                      word));
+      throw refused(fmt::format(
+          "'{}' is not a key of a hostfile; use slots=N, gpus=0-3, user=NAME, ssh_port=N, "
+          "addr=ADDRESS, iface=NAME or spare",
+          word));
     }
   }
 

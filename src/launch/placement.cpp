@@ -73,7 +73,7 @@ std::string find_master_address(const std::vector<RosterHost>& hosts,
               fmt::format("{} host {} at {}, where other hosts cannot reach it",
                           first.address.empty() ? "ssh reaches" : "the workers look for",
                           first.name, address.empty() ? "an unknown address" : address),
-              "--master_addr with its address in the network of the others");
+              "use --master_addr with its address in the network of the others");
 }
 
 }  // namespace hgt

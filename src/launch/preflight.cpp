@@ -124,8 +124,8 @@ class Checker {
                          facts.disk_is_read_only ? "is read-only" : "is on a disk that is full"),
              "make room there, or name another folder: --log_dir, --run_dir");
     else if (facts.disk_free_bytes < kLittleDisk)
-      notice(fmt::format("on host {} there are only {} MiB free where its logs lie ({})",
-                         host.spec.name, facts.disk_free_bytes / kMiB, facts.disk));
+      notice(fmt::format("on host {} only {} MiB are free for logs, in {}", host.spec.name,
+                         facts.disk_free_bytes / kMiB, facts.disk));
   }
 
   /// Hosts that are one machine, and GPUs that ranks of two hosts would use.

@@ -442,8 +442,9 @@ Error Roster::why_unusable() const {
                nodes_ ? "its own output says more; --join_timeout SECONDS waits for longer"
                       : hint_for(host)});
   if (!out.all())
-    out.add({ErrorKind::kConfig,
-             fmt::format("the job can have no number of ranks up to {}", count_ranks(blocks_))});
+    out.add(
+        {ErrorKind::kConfig, fmt::format("the job cannot be split over {} ranks, nor over fewer",
+                                         count_ranks(blocks_))});
   return *out.all();
 }
 

@@ -19,7 +19,7 @@ std::string others(const Verdict& v) {
 std::string last_words(const Verdict& v) {
   if (v.last_lines.empty()) {
     if (v.log_path.empty()) return "";
-    return fmt::format("  {}its log: {}\n", v.message.empty() ? "it printed nothing lately; " : "",
+    return fmt::format("  {}its log: {}\n", v.message.empty() ? "it has printed nothing; " : "",
                        v.log_path);
   }
   std::string out = fmt::format("  the last lines of rank {}{}:\n", v.rank,

@@ -49,7 +49,7 @@ TEST_CASE("errno in Asio's own category is the same refusal") {
   const Error error = error_from(std::system_error(EMFILE, category, "signal_set_service pipe"));
   CHECK(error.kind() == ErrorKind::kDevice);
   CHECK(error.message() ==
-        "the system refused another descriptor: signal_set_service pipe: Too many open files");
+        "the system refused another file descriptor: signal_set_service pipe: Too many open files");
   CHECK_THAT(error.hint(), Catch::Contains("ulimit -n"));
 }
 

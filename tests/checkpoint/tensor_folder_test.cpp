@@ -24,7 +24,7 @@ TEST_CASE("an index leads to its files; one that promises too much is refused") 
   CHECK(w.load(folder.path()) == w.run.parameters);
   using Catch::Contains;
   CHECK_THAT(index(R"({"weight_map":{"wte.weight":"a.safetensors","x":"b.safetensors"}})"),
-             Contains("promises tensor x in b.safetensors, which lacks it"));
+             Contains("lists tensor x in b.safetensors, which lacks it"));
   CHECK_THAT(index(R"({"weight_map":{"wte.weight":"../a.safetensors"}})"),
              Contains("outside its folder"));
   CHECK_THAT(index(R"({"weight_map":{"wte.weight":"c.safetensors"}})"), Contains("No such file"));

@@ -119,9 +119,9 @@ TEST_CASE("a list in several words leads to one in one") {
 }
 
 TEST_CASE("a word without its flag leads to the one that is missing") {
-  CHECK(refusal({"generate", "runs/u", "--prompt", "a"}).ends_with("| --model runs/u"));
-  CHECK(refusal({"generate", "--model", "runs/u", "a b"}).ends_with("| --prompt 'a b'"));
-  CHECK(refusal({"generate", "a b"}).ends_with("| --model FOLDER --prompt 'a b'"));
+  CHECK(refusal({"generate", "runs/u", "--prompt", "a"}).ends_with("| use --model runs/u"));
+  CHECK(refusal({"generate", "--model", "runs/u", "a b"}).ends_with("| use --prompt 'a b'"));
+  CHECK(refusal({"generate", "a b"}).ends_with("| use --model FOLDER --prompt 'a b'"));
 }
 
 TEST_CASE("wrong usage names the nearest right one") {
@@ -148,7 +148,7 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"data", "prepare", "books"}).find("--input books") != std::string::npos);
   CHECK(refusal({"data", "prepare", "--output", "x"}) ==
         "data prepare has no flag --output | did you mean --out?");
-  CHECK(refusal({"--layers", "4"}).ends_with("| --model.num_hidden_layers VALUE"));
+  CHECK(refusal({"--layers", "4"}).ends_with("| use --model.num_hidden_layers VALUE"));
   CHECK(refusal({"train", "extra"}).find("one argument too many") != std::string::npos);
   CHECK(
       refusal({"--json", "launch"}) ==

@@ -7,15 +7,16 @@ using namespace hgt;
 TEST_CASE("flags of other launchers and trainers are known by what they are called here") {
   CHECK(hint_for_flag("train", "--nproc_per_node").find("--num_workers") != std::string::npos);
   CHECK(hint_for_flag("launch", "--nproc_per_node").find("--num_workers") != std::string::npos);
-  CHECK(hint_for_flag("train", "--deepspeed_config") == "--config FILE");
+  CHECK(hint_for_flag("train", "--deepspeed_config") == "use --config FILE");
   CHECK(hint_for_flag("launch", "--deepspeed_config").empty());
-  CHECK(hint_for_flag("train", "--bf16") == "--bf16.enabled true");
-  CHECK(hint_for_flag("train", "--warmup_steps") == "--scheduler.params.warmup_num_steps VALUE");
+  CHECK(hint_for_flag("train", "--bf16") == "use --bf16.enabled true");
+  CHECK(hint_for_flag("train", "--warmup_steps") ==
+        "use --scheduler.params.warmup_num_steps VALUE");
   CHECK(hint_for_flag("train", "--gradient_checkpointing").find("activation_checkpointing.mode") !=
         std::string::npos);
-  CHECK(hint_for_flag("train", "--zero") == "--zero_optimization.stage N");
+  CHECK(hint_for_flag("train", "--zero") == "use --zero_optimization.stage N");
   CHECK(hint_for_flag("train", "--offload_optimizer") ==
-        "--zero_optimization.offload_optimizer.device cpu");
+        "use --zero_optimization.offload_optimizer.device cpu");
   CHECK(hint_for_flag("generate", "--node_rank").empty());
   for (const char* command : {"train", "launch"}) {
     CHECK(hint_for_flag(command, "--num_machines").find("--hosts a:4,b:4") != std::string::npos);
@@ -29,9 +30,9 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   for (const char* flag : {"--tee", "--local_ranks_filter"})
     CHECK(hint_for_flag("train", flag).find("--show 0,2-5") != std::string::npos);
   CHECK(hint_for_flag("train", "--np").find("--num_workers N") != std::string::npos);
-  CHECK(hint_for_flag("train", "--save") == "--run_dir DIR");
-  CHECK(hint_for_flag("train", "--load") == "--resume auto, or --resume FOLDER");
-  CHECK(hint_for_flag("train", "--eval_only") == "hgtrain eval --config FILE");
+  CHECK(hint_for_flag("train", "--save") == "use --run_dir DIR");
+  CHECK(hint_for_flag("train", "--load") == "use --resume auto, or --resume FOLDER");
+  CHECK(hint_for_flag("train", "--eval_only") == "use hgtrain eval --config FILE");
   CHECK(hint_for_flag("generate", "--config").find("--model runs/NAME") != std::string::npos);
   CHECK(hint_for_flag("train", "--expert_model_parallel_size").find("not built") !=
         std::string::npos);
@@ -52,8 +53,8 @@ TEST_CASE("the last part of a config key leads to the key") {
 }
 
 TEST_CASE("a word without its flag leads to the flag") {
-  CHECK(hint_for_word("data prepare", "my books") == "--input 'my books'");
+  CHECK(hint_for_word("data prepare", "my books") == "use --input 'my books'");
   CHECK(hint_for_word("launch", "w.py").find("-- w.py") != std::string::npos);
-  CHECK(hint_for_word("generate", "The") == "--model FOLDER --prompt The");
-  CHECK(hint_for_word("generate", "/") == "--model / --prompt TEXT");
+  CHECK(hint_for_word("generate", "The") == "use --model FOLDER --prompt The");
+  CHECK(hint_for_word("generate", "/") == "use --model / --prompt TEXT");
 }

@@ -129,7 +129,7 @@ TEST_CASE("who takes the port of a rank, and does not know the caller's token, i
     (void)!send(caller.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
     rest(caller);
   });
-  CHECK_THROWS_WITH(pair.run(1), Catch::Contains("who listens there is not that rank"));
+  CHECK_THROWS_WITH(pair.run(1), Catch::Contains("another process listens there"));
 }
 
 TEST_CASE("a rank that cannot be reached, or does not come, is named") {
@@ -147,5 +147,5 @@ TEST_CASE("a rank that cannot be reached, or does not come, is named") {
   CHECK_THROWS_WITH(
       connect_peers(channel, {.rank = 0, .size = 2, .timeout = std::chrono::milliseconds(200)},
                     "127.0.0.1"),
-      "rank 1 did not say where it listens");
+      "rank 1 did not give its address");
 }

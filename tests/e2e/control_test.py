@@ -16,7 +16,7 @@ class Train(JobTest):
     def status(self, run):
         return json.loads(self.job.call('status', run, '--json'))
 
-    def test_status_tells_how_far_a_run_is_and_stop_saves_it(self):
+    def test_status_says_how_far_a_run_is_and_stop_saves_it(self):
         process = self.job.start_training('runs/a', *FOREVER)
         self.job.wait_for_step('runs/a', 3, process)
         wait_for(lambda: 'phase' in self.status('runs/a')['ranks'][1], process)
@@ -96,7 +96,7 @@ class Train(JobTest):
         self.assertEqual((status['state'], status['exit_code']), ('failed', 2))
         self.assertIn("no-such-program", status['reason'])
 
-    def test_a_detached_run_goes_on_without_its_shell(self):
+    def test_a_detached_run_continues_without_its_shell(self):
         said = self.job.train('apart', *FOREVER, '--detach')
         self.assertIn('detached: the run continues without this shell\n  hgtrain status apart, attach apart', said)
         self.assertNotIn('step 1000000', said)
@@ -109,14 +109,14 @@ class Train(JobTest):
         self.assertIn('resuming from step ', said)
         self.job.call('stop', 'apart', '--now')
 
-    def test_a_detached_run_that_cannot_begin_tells_its_shell(self):
+    def test_a_detached_run_that_cannot_begin_says_so_in_its_shell(self):
         said = self.job.train('never', '--detach', '--data.train_data_path', 'missing', exit_code=2)
         self.assertIn('there is no token file missing', said)
         self.assertNotIn('detached', said)
         said = self.job.train('never', '--detach', '--dry_run', exit_code=2)
         self.assertIn('leave out --detach', said)
 
-    def test_what_is_no_run(self):
+    def test_a_folder_that_is_not_a_run_is_refused(self):
         self.assertIn('there is no folder missing', self.job.call('status', 'missing', exit_code=2))
         (self.job.folder / 'empty').mkdir()
         self.assertIn('empty is not the folder of a run', self.job.call('stop', 'empty', exit_code=2))
@@ -131,7 +131,7 @@ class Launch(unittest.TestCase):
         self.job = Job.__new__(Job)
         self.job.folder = pathlib.Path(self.temporary.name)
 
-    def test_any_program(self):
+    def test_the_commands_work_for_any_program(self):
         program = 'trap "echo bye; exit 3" TERM; echo ready; while :; do sleep 0.01; done'
         process = self.job.start('launch', '--num_workers', 2, '--log_dir', 'logs', '--', 'sh', '-c', program)
         both = [self.job.folder / f'logs/rank_{rank}.log' for rank in range(2)]
@@ -159,10 +159,10 @@ class Launch(unittest.TestCase):
         self.assertIn(seen[0], ('[ranks 0-1] bye\n', '[r0] bye\n[r1] bye\n', '[r1] bye\n[r0] bye\n'))
         for line in 'hgtrain: waiting up to 30 s for the programs to end\n', 'logs: stopped, exit code 3: stopped by SIGTERM\n':
             self.assertIn(line, seen[1])
-        self.assertIn('logs does not run here: stopped, exit code 3', self.job.call('attach', 'logs', exit_code=2))
+        self.assertIn('logs is not running here: stopped, exit code 3', self.job.call('attach', 'logs', exit_code=2))
         self.assertEqual(self.job.read_json('logs', 'run.json')['verdict'], 'stopped')
 
-    def test_a_detached_program_goes_on_without_its_shell(self):
+    def test_a_detached_program_continues_without_its_shell(self):
         said = self.job.call('launch', '--detach', '--', 'true', exit_code=2)
         self.assertIn('--detach needs --log_dir', said)
         self.job.call('launch', '--detach', '--log_dir', 'logs', '--', 'no-such-program', exit_code=2)

@@ -33,7 +33,7 @@ class DetachTest(HostsCase):
             time.sleep(0.01)
         return json.loads((self.work / run / 'run.json').read_text())
 
-    def test_a_job_goes_on_from_its_first_host_though_this_machine_loses_its_network(self):
+    def test_a_job_continues_on_its_first_host_if_this_machine_loses_its_network(self):
         _, err = self.run_on_hosts('--detach', '--log_dir', 'apart', '--', 'sh', '-c', WAIT)
         self.assertIn('detached: the run continues on a\n', err)
         self.assertEqual(self.calls_from_here(), [])
@@ -56,7 +56,7 @@ class DetachTest(HostsCase):
 
     @contextlib.contextmanager
     def folder_of_each(self, name):
-        """A folder that this machine and each host have for themselves."""
+        """A folder of its own on this machine and on each host."""
         folder = self.work / name
         folder.mkdir()
         with contextlib.ExitStack() as stack:
@@ -88,7 +88,7 @@ class DetachTest(HostsCase):
             self.assertEqual(viewer.returncode, 0)
             self.assertIn('runs/logs: stopped, exit code 143', self.command(folder, 'stop', 'runs/logs'))
             self.assertIn('stopped, exit code 143', self.command(folder, 'status'))
-            self.assertIn('runs/logs does not run here: stopped', self.command(folder, 'attach', exit_code=2))
+            self.assertIn('runs/logs is not running here: stopped', self.command(folder, 'attach', exit_code=2))
 
             with self.hosts.unreachable('a'):
                 said = self.command(folder, 'status', exit_code=3)
@@ -169,7 +169,7 @@ class DetachTest(HostsCase):
             os.kill(int(agent['SSH_AGENT_PID']), signal.SIGTERM)
             sh(*show)
 
-    def test_what_is_wrong_before_the_start_is_said_here(self):
+    def test_problems_before_the_start_are_reported_here(self):
         with tempfile.TemporaryDirectory(dir='/dev/shm') as folder:  # each host has its own
             _, err = self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'true', cwd=folder, exit_code=2)
         self.assertIn(f'host a has no folder {folder}', err)

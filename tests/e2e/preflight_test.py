@@ -1,4 +1,4 @@
-"""What is found out about hosts before anything starts there."""
+"""What is checked on hosts before anything starts there."""
 import contextlib
 import json
 import os
@@ -34,7 +34,7 @@ class PreflightTest(HostsCase):
         return (f' Port {port}\n User root\n IdentityFile {self.hosts.folder}/{key}\n IdentitiesOnly yes\n {known}\n'
                 + ''.join(f' {option}\n' for option in options))
 
-    def test_each_way_that_ssh_fails_is_told_apart(self):
+    def test_each_way_in_which_ssh_fails_is_recognised(self):
         net, folder = self.hosts.net, self.hosts.folder
         sh('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', folder / 'other')
         kind, public, _ = (folder / 'other.pub').read_text().split()
@@ -81,7 +81,7 @@ class PreflightTest(HostsCase):
         self.assertIn('host b cannot be used: its login shell starts no program, and says: This account is currently not available.', err)
         self.assertIn('chsh', err)
 
-    def test_what_may_go_wrong_on_hosts_is_told_and_what_must_go_wrong_is_an_error(self):
+    def test_possible_problems_of_hosts_are_notices_and_certain_ones_are_errors(self):
         self.assertEqual(self.run_on_hosts('--log_dir', 'logs', '--', 'true')[1], '')
         mtu = ('ip', '-n', f'{self.hosts.bridge}b', 'link', 'set', 'eth0', 'mtu')
         sh(*mtu, '1400')
@@ -99,7 +99,7 @@ class PreflightTest(HostsCase):
         self.assertIn('hgtrain: on host b only 600 files may be open at once', err)
         self.assertIn('error: on host b only 25 files may be open at once, and 2 workers there need', refused)
 
-    def test_a_machine_that_is_named_twice_is_told(self):
+    def test_a_machine_that_is_named_twice_gives_a_notice(self):
         _, err = self.run_on_hosts('--', 'true', hosts='b,six')
         self.assertIn('hgtrain: hosts b and six are one machine', err)
 
@@ -153,7 +153,7 @@ class PreflightTest(HostsCase):
             sh(*block, 'del', 'unreachable', f'{self.hosts.net}.2/32')
         link, = json.loads(out)['links']
         self.assertRegex(link['why_unusable'], f'cannot connect to {self.hosts.net}.2 port .*')
-        self.assertIn('from host a to b there is no connection', json.loads(out)['problems'][0]['message'])
+        self.assertIn('from host a to b no connection can be made', json.loads(out)['problems'][0]['message'])
 
     def test_a_host_whose_glibc_is_too_old_is_named_before_anything_starts(self):
         folder = self.work / 'newer'

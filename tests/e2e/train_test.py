@@ -34,9 +34,9 @@ class TrainTest(job.JobTest):
         for name in 'config.json', 'generation_config.json':
             self.assertEqual(self.job.read_json('whole/checkpoints/step_00000020', name)['eos_token_id'], end_of_text)
         said = self.job.train('ends', '--steps', 1, '--model.eos_token_id', 10)
-        self.assertIn("documents end with token 256, but texts of the model with 10", said)
+        self.assertIn("documents end with token 256, but the model expects texts that end with 10", said)
         self.assertEqual(self.job.read_json('ends/checkpoints/step_00000001', 'config.json')['eos_token_id'], 10)
-        self.job.train('ends', '--steps', 2, '--resume', 'auto')  # of the model's weights it is no part
+        self.job.train('ends', '--steps', 2, '--resume', 'auto')  # it is no part of the model's weights
         self.assertEqual(self.job.read_json('ends/checkpoints/step_00000002', 'config.json')['eos_token_id'], end_of_text)
 
     def test_a_run_describes_itself_first_and_each_log_names_its_rank(self):
@@ -274,7 +274,7 @@ class TrainTest(job.JobTest):
         self.assertEqual(self.job.verdict('ahead')['finished_steps'], before['finished_steps'])
         self.assertIn('nothing to do', self.job.train('ahead', '--resume', 'auto'))
 
-    def test_who_names_a_run_s_config_and_no_run_is_told_how_to_resume_it(self):
+    def test_a_run_s_config_without_its_run_folder_is_refused_with_the_command_that_resumes_it(self):
         said = self.job.call('--config', 'whole/config.json', '--resume', 'auto', exit_code=2)
         self.assertIn("whole/config.json is a run's own config, and no --run_dir says which run to resume", said)
         self.assertIn('to resume that run: --run_dir whole', said)
@@ -282,21 +282,21 @@ class TrainTest(job.JobTest):
             said = self.job.call('train', flag, 'whole', exit_code=2)
             self.assertIn('to resume this run: hgtrain --config whole/config.json --run_dir whole --resume auto', said)
 
-    def test_a_checkpoint_without_manifest_is_passed_over_and_told(self):
+    def test_a_checkpoint_without_manifest_is_skipped_with_a_notice(self):
         shutil.copytree(self.job.folder / 'whole', self.job.folder / 'partial')
         (self.job.folder / f'partial/checkpoints/step_{STEPS:08}/manifest.json').unlink()
         out = self.job.train('partial', '--resume', 'auto')
-        self.assertIn(f'partial/checkpoints/step_{STEPS:08} is passed over: it has no manifest.json', out)
+        self.assertIn(f'partial/checkpoints/step_{STEPS:08} is skipped: it has no manifest.json', out)
         self.assertIn(f'resuming from step {STEPS - 5}', out)
-        self.assertNotIn('is passed over', self.job.train('partial', '--resume', 'auto'))
+        self.assertNotIn('is skipped', self.job.train('partial', '--resume', 'auto'))
         self.assertEqual(self.job.losses('partial'), self.whole)
 
-    def test_changes_are_told_by_a_job_that_makes_steps(self):
+    def test_changes_are_reported_by_a_job_that_makes_steps(self):
         shutil.copytree(self.job.folder / 'whole', self.job.folder / 'changed')
         resumed = 'changed', '--resume', 'auto', '--optimizer.params.lr', 1e-4
-        told = 'changed for the rest of the run: optimizer.params.lr: 0.0001, was 0.003'
-        self.assertNotIn(told, self.job.train(*resumed))
-        self.assertIn(told, self.job.train(*resumed, '--steps', STEPS + 1))
+        notice = 'changed for the rest of the run: optimizer.params.lr: 0.0001, was 0.003'
+        self.assertNotIn(notice, self.job.train(*resumed))
+        self.assertIn(notice, self.job.train(*resumed, '--steps', STEPS + 1))
 
     def test_files_of_a_run_say_how_many_workers_shared_the_data(self):
         checkpoint = self.job.read_json(f'whole/checkpoints/step_{STEPS:08}', 'manifest.json')

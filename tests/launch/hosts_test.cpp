@@ -72,9 +72,10 @@ TEST_CASE("a line of a hostfile may say more of its hosts") {
 TEST_CASE("everything that is wrong with a line is said, and how to write it") {
   const auto [line, says] = GENERATE(table<std::string, std::vector<std::string>>({
       {"a slots=x user=-l colour=red",
-       {"'x' is not a number", "'-l' is not", "'colour=red' is not known"}},
-      {"a slots=2 max_slots=4", {"'max_slots=4' is not known here: slots=N, gpus=0-3"}},
-      {"a slots=2 spare=1", {"'spare=1' is not known here"}},
+       {"'x' is not a number", "'-l' is not", "'colour=red' is not a key"}},
+      {"a slots=2 max_slots=4",
+       {"'max_slots=4' is not a key of a hostfile; use slots=N, gpus=0-3"}},
+      {"a slots=2 spare=1", {"'spare=1' is not a key of a hostfile"}},
       {"a slots=2 slots=3", {"slots is given twice"}},
       {"a slots=2 gpus=0", {"gpus names 1, and slots=2"}},
       {"a slots=2 gpus=1,1", {"names a GPU twice"}},

@@ -89,7 +89,7 @@ TEST_CASE("locked memory counts if there is InfiniBand, /dev/shm if workers shar
 TEST_CASE("a disk that is full or read-only is an error, and one with little room is told") {
   InspectedHost a = host("a");
   a.facts.disk_free_bytes = 300 << 20;
-  CHECK(found({a}) == "on host a there are only 300 MiB free where its logs lie (/runs)\n");
+  CHECK(found({a}) == "on host a only 300 MiB are free for logs, in /runs\n");
   a.facts.disk_free_bytes = 0;
   CHECK(found({a}) == "error: on host a logs cannot be written: /runs is on a disk that is full\n");
   a.facts.disk_is_read_only = true;

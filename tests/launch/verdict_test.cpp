@@ -86,7 +86,7 @@ TEST_CASE("what a rank said itself is not shown a second time from its log") {
   Verdict v = failed();
   v.last_lines.clear();
   v.stopped_ranks = 0;
-  CHECK(v.render().find("it printed nothing lately; its log: run/logs/rank_5.log") !=
+  CHECK(v.render().find("it has printed nothing; its log: run/logs/rank_5.log") !=
         std::string::npos);
   v.message = "the token file is damaged";
   CHECK(v.render() ==
