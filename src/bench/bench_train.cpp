@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,8 @@
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/device/compute_stream.h"
+#include "hgtrain/ops/gemm.h"
 #include "hgtrain/train/machine_rates.h"
 #include "hgtrain/train/process_memory.h"
 
@@ -50,38 +53,51 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   config.checkpoint.async_save = false;  // nothing is saved
   const std::int64_t bytes_before = process_memory().bytes;
   const std::unique_ptr<Communicator> comm = make_self_communicator();
-  SyntheticRun run(config, *comm);
-  run.step();
+  std::optional<SyntheticRun> run(std::in_place, config, *comm);
+  run->step();
   const double first_step_ms = ms_since(process_start_ns);
-  for (int i = 1; i < kWarmUpSteps; ++i) run.step();
-  const std::int64_t peak_bytes = memory_in_use(run.stream()).peak_bytes;
-  const double peak = measure_matrix_rate(run.stream(), config.precision.compute_dtype());
+  for (int i = 1; i < kWarmUpSteps; ++i) run->step();
+  const std::int64_t peak_bytes = memory_in_use(run->stream()).peak_bytes;
+  const double peak = measure_matrix_rate(run->stream(), config.precision.compute_dtype());
+  const Config planned = run->config();
+  const std::int64_t parameters = run->table().num_parameters;
+  Json out = about("train", config, run->stream(), run->attention());
 
-  // The two alternate, so that other load on the machine affects both. A GPU has no other load, and
-  // its steps follow each other without a gap.
-  const bool in_turns = run.stream().device().is_cpu();
-  const std::vector<Product> products = weight_products(run.config());
-  const ProductRunner runner(products, config.precision.compute_dtype(), run.stream());
+  // On the CPU, steps and products alternate, so that other load on the machine affects both. On a
+  // GPU, steps follow each other without a gap, and products come after the run, because a large
+  // model may leave no room for their operands.
+  const std::vector<Product> products = weight_products(planned);
+  std::optional<ProductRunner> runner;
   std::vector<double> step_ms;
   std::vector<std::vector<double>> product_ms(products.size());
   const auto time_products = [&] {
     for (std::size_t p = 0; p < products.size(); ++p)
-      product_ms[p].push_back(runner.run(products[p]));
+      product_ms[p].push_back(runner->run(products[p]));
   };
+  if (run->stream().device().is_cpu())
+    runner.emplace(products, config.precision.compute_dtype(), run->stream());
+  run->step();  // not timed: its time would include that of the measurements above
   for (std::int64_t i = 0; i < steps; ++i) {
-    step_ms.push_back(run.step());
-    if (in_turns) time_products();
+    step_ms.push_back(run->step());
+    if (runner) time_products();
   }
-  for (std::int64_t i = 0; i < steps && !in_turns; ++i) time_products();
+  std::optional<ComputeStream> device;
+  if (!runner) {
+    run.reset();
+    device.emplace(/*cuda=*/true, static_cast<int>(config.hardware.threads),
+                   config.training.deterministic);
+    if (config.training.deterministic) disable_gemm_autotuning(device->get().queue());
+    runner.emplace(products, config.precision.compute_dtype(), device->get());
+    for (std::int64_t i = 0; i < steps; ++i) time_products();
+  }
 
   const Spread ms = spread_of(step_ms);
   const std::int64_t tokens = config.batch.train_batch_size * config.training.seq_length;
   const auto tokens_per_sec = [&](double ms) { return static_cast<double>(tokens) / ms * 1e3; };
   double limit_ms = 0;
-  const Json limit = limit_json(products, runner, product_ms, limit_ms);
-  Json out = about("train", config, run.stream(), run.attention());
+  const Json limit = limit_json(products, *runner, product_ms, limit_ms);
   out["steps"] = steps;
-  out["parameters"] = run.table().num_parameters;
+  out["parameters"] = parameters;
   out["tokens_per_step"] = tokens;
   out["step_ms"] = to_json(ms);
   out["tokens_per_sec"] =
@@ -97,7 +113,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   out["peak_rss_bytes"] = peak_bytes;
   out["rss_before_bytes"] = bytes_before;
   out["planned_bytes"] =
-      total_bytes(memory_table(run.config(), static_cast<int>(config.hardware.threads)));
+      total_bytes(memory_table(planned, static_cast<int>(config.hardware.threads)));
   out["products"] = limit;
   return out;
 }

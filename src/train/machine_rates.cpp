@@ -32,17 +32,22 @@ double seconds_of(const Stream& stream, const Fn& fn) {
 Buffer drawn_numbers(const char* name, std::int64_t count, DType dtype, Stream stream) {
   constexpr std::int64_t kDrawn =
       (1 << 20) + 7;  // after these the numbers repeat, shifted against the rows
-  Buffer host(name, count * static_cast<std::int64_t>(size_of(dtype)));
+  const std::int64_t drawn = std::min(count, kDrawn),
+                     element = static_cast<std::int64_t>(size_of(dtype));
+  Buffer host(name, drawn * element);
   visit_element(dtype, [&]<class T>(T) {
     const std::span<T> values = host.as<T>();
-    const auto drawn = static_cast<std::size_t>(std::min(count, kDrawn));
-    for (std::size_t i = 0; i < drawn; ++i)
+    for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<float>(static_cast<std::int32_t>(philox(0, 0, i)[0])) * 0x1p-31f;
-    for (std::size_t i = drawn; i < values.size(); ++i) values[i] = values[i - drawn];
   });
-  if (stream.device().is_cpu()) return host;
-  Buffer there(name, host.bytes(), stream.device());
-  stream.copy(there.data(), host.data(), static_cast<std::size_t>(host.bytes()));
+  Buffer there(name, count * element, stream.device());
+  const std::span<std::byte> bytes = there.as<std::byte>();
+  stream.copy(bytes.data(), host.data(), static_cast<std::size_t>(host.bytes()));
+  for (auto done = static_cast<std::size_t>(host.bytes()); done < bytes.size();) {
+    const std::size_t more = std::min(done, bytes.size() - done);
+    stream.copy(bytes.data() + done, bytes.data(), more);
+    done += more;
+  }
   stream.synchronize();
   return there;
 }

@@ -62,7 +62,7 @@ TEST_CASE("the plan of the ops has the kernels of a compute type, with their occ
     const std::string name = kernel["kernel"];
     CHECK(name.find("fp16") == name.npos);
     REQUIRE(kernel["devices"].size() == 2);
-    if (name != "norm_rows<bf16 1 true>") continue;
+    if (name != "norm_rows<bf16 1 true true>") continue;
     has_norm = true;
     const auto& h200 = kernel["devices"][1];
     CHECK(h200["sm"] == 90);

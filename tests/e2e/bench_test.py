@@ -125,7 +125,7 @@ class BenchTest(unittest.TestCase):
 
     def test_bench_ops_plans_kernels_without_a_gpu(self):
         text = self.call('ops', '--plan', '--dtype', 'fp16')
-        self.assertIn('norm_rows<fp16 1 true>', text)
+        self.assertIn('norm_rows<fp16 1 true true>', text)
         self.assertNotIn('bf16', text)
         result = json.loads(self.call('ops', '--plan', '--bf16.enabled', 'true', '--json'))
         self.assertEqual(result['dtype'], 'bf16')

@@ -154,10 +154,12 @@ TEST_CASE("layer norm refuses a gain of another width") {
 
 TEST_CASE("CUDA: layer norm", "[norm]") {
   for (const DType type : kTypes)
-    for (const std::int64_t width : {7, 33, 256, 700, 1025, 4100})
+    for (const std::int64_t width :
+         {7, 16, 33, 256, 512, 700, 768, 1024, 1025, 1536, 1600, 4100, 4104})
       for (const bool accumulate : {false, true}) {
         if (type == DType::kF32 && width > 4096) continue;  // wider than the kernels support
-        const std::int64_t count = width > 33 ? 3 : 70;
+        // Of 16: more rows than the threads of a wave, so that some take a second one.
+        const std::int64_t count = width == 16 ? 5000 : width > 33 ? 3 : 70;
         const Shape rows = {count, width}, row = {width}, column = {count};
         compare(
             {normal(rows, 1, 3, type), normal(row, 2, 1, type), normal(row, 3, 1, type),
@@ -174,7 +176,7 @@ TEST_CASE("CUDA: layer norm", "[norm]") {
 
 TEST_CASE("CUDA: a layer norm that adds in one pass equals adding first", "[norm]") {
   for (const DType type : kTypes)
-    for (const std::int64_t width : {7, 64, 1025, 2060}) {
+    for (const std::int64_t width : {7, 64, 1025, 1600, 2060}) {
       const Shape rows = {9, width}, row = {width}, column = {9};
       std::vector<Operand> operands{normal(rows, 1, 3, type), normal(rows, 2, 1, type),
                                     normal(row, 3, 1, type), normal(row, 4, 1, type)};

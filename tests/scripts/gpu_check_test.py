@@ -69,6 +69,26 @@ class GpuCheckTest(unittest.TestCase):
         results = json.loads((self.folder / 'gpu-check/results.json').read_text())
         self.assertTrue(all(result['passed'] for result in results.values()))
 
+    def test_all_starts_with_what_tells_most(self):
+        self.program('hgtrain', BENCHES)
+        self.program('tests/bench/torch_gpu.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")\n'
+                     'print(\'{"tok_s": 1, "mfu": 0.1, "peak_gib": 7}\')', '')
+        status, said = self.check('all')
+        self.assertEqual(status, 0, said)
+        called = self.called()
+        self.assertEqual(called[:2], ['ops', 'gpt2-124m'])
+        self.assertEqual(len([line for line in called if line.startswith('CudaTest.')]), 22)
+        self.assertEqual(called[24], 'gpt2-1558m')
+        self.assertIn('--oversubscribe', called[25])
+        self.assertEqual(called[26:], ['memcheck', 'racecheck', 'initcheck'])
+
+    def test_what_a_call_has_no_time_for_is_left_for_the_next(self):
+        self.program('tests/ops/ops_test', 'echo "All tests passed (3 assertions in 1 test case)"')
+        self.program('tests/e2e/cuda_test.py', 'import time; time.sleep(30)', '')
+        status, said = self.check('correct', '--seconds', '1')
+        self.assertEqual(status, 0, said)
+        self.assertEqual(said.count('left for the next call'), 22)
+
     def test_results_of_other_programs_and_checks_that_checked_nothing_do_not_count(self):
         self.assertEqual(self.check('correct')[0], 0)
         self.called()
@@ -115,7 +135,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertRegex(said, r'rope_fwd +0.500 +2000 +80% +gpt2-124m')
         found = json.loads((self.folder / 'gpu-check/speed.json').read_text())
         self.assertEqual([model['ratio'] for model in found['models']], [2, 2])
-        self.assertEqual([kernel['op'] for kernel in found['kernels']], ['rope_fwd'])
+        self.assertEqual([kernel['op'] for kernel in found['kernels']], ['rope_fwd', 'rope_fwd'])
 
     def test_speed_without_cudnns_attention_fails(self):
         self.program('tests/bench/torch_gpu.py', 'print(\'{"tok_s": 1, "mfu": 0.1, "peak_gib": 7}\')', '')

@@ -6,7 +6,9 @@
 namespace hgt::cuda {
 namespace {
 
-constexpr unsigned kThreads = 512;
+/// With two such blocks, a multiprocessor holds as many threads as it can, but few rows: those of
+/// all blocks fit into the L2 cache until they are read again.
+constexpr unsigned kThreads = 1024, kBlocks = 2;
 
 constexpr float kLog2E = 1.44269504f;
 
@@ -102,10 +104,10 @@ __device__ void to_gradient(T* row, int columns, int width, const Softmax& softm
   for_columns(
       row, columns,
       [&](int c) {
-        Vector<T> x = load_vector(row + c);
+        Vector<T> x = load_last(row + c);
 #pragma unroll
         for (int i = 0; i < kVector<T>; ++i) x.set(i, exp_above(x[i], highest) * factor);
-        store_vector(row + c, x);
+        store_last(row + c, x);
       },
       [&](int c) { store(row + c, exp_above(to_float(row[c]), highest) * factor); });
   fill(row + columns, width - columns, 0.0f);
@@ -116,7 +118,7 @@ __device__ void to_gradient(T* row, int columns, int width, const Softmax& softm
 
 // One block per row.
 template <class T>
-__global__ void __launch_bounds__(kThreads) cross_entropy_rows(CrossEntropyArgs args) {
+__global__ void __launch_bounds__(kThreads, kBlocks) cross_entropy_rows(CrossEntropyArgs args) {
   const std::int64_t n = blockIdx.x;
   const std::int32_t target = args.targets[n];
   T* const row = static_cast<T*>(args.logits) + n * args.width;
@@ -132,7 +134,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_rows(CrossEntropyArgs 
 
 // One block per row.
 template <class T>
-__global__ void __launch_bounds__(kThreads) summarize_rows(CrossEntropyPartArgs args) {
+__global__ void __launch_bounds__(kThreads, kBlocks) summarize_rows(CrossEntropyPartArgs args) {
   const std::int64_t n = blockIdx.x, target = args.targets[n] - args.first;
   const T* const row = static_cast<const T*>(args.logits) + n * args.width;
   const Softmax softmax = softmax_of(row, static_cast<int>(args.columns));
@@ -145,7 +147,7 @@ __global__ void __launch_bounds__(kThreads) summarize_rows(CrossEntropyPartArgs 
 
 // One block per row. Each thread sums the few parts of the ranks.
 template <class T>
-__global__ void __launch_bounds__(kThreads) finish_rows(CrossEntropyFinishArgs args) {
+__global__ void __launch_bounds__(kThreads, kBlocks) finish_rows(CrossEntropyFinishArgs args) {
   const CrossEntropyPartArgs& part = args.part;
   const std::int64_t n = blockIdx.x;
   const std::int32_t target = part.targets[n];

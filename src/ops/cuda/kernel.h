@@ -54,17 +54,32 @@ struct alignas(16) Vector {
   __device__ void set(int i, float x) { store(elements + i, x); }
 };
 
-/// The vector at an aligned place. As uint4, because nvcc may copy the elements of a struct one by
-/// one.
+/// A vector as four words. It is loaded and stored as these, because nvcc may copy the elements of
+/// a struct one by one.
+template <class T>
+__device__ Vector<T> as_vector(const uint4& words) {
+  Vector<T> out;
+  reinterpret_cast<uint4&>(out) = words;
+  return out;
+}
+
+/// The vector at an aligned place.
 template <class T>
 __device__ Vector<T> load_vector(const T* from) {
-  Vector<T> out;
-  reinterpret_cast<uint4&>(out) = *reinterpret_cast<const uint4*>(from);
-  return out;
+  return as_vector<T>(*reinterpret_cast<const uint4*>(from));
 }
 template <class T>
 __device__ void store_vector(T* to, const Vector<T>& x) {
   __stwb(reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4&>(x));
+}
+/// The same for what is used only once more, or not soon: it leaves the L2 cache first.
+template <class T>
+__device__ Vector<T> load_last(const T* from) {
+  return as_vector<T>(__ldcs(reinterpret_cast<const uint4*>(from)));
+}
+template <class T>
+__device__ void store_last(T* to, const Vector<T>& x) {
+  __stcs(reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4&>(x));
 }
 
 template <class T>

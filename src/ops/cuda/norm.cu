@@ -6,6 +6,23 @@
 namespace hgt::cuda {
 namespace {
 
+/// The most vectors per thread with which a row gets one warp. The backward has three times as many
+/// in registers, and sums for each column: with more it would hold too few warps.
+constexpr int kMaxHeldOfWarp = 8, kMaxHeldOfWarpBwd = 3;
+
+/// The most threads of a block: with 3, 6 or 8 vectors, a row has a warp.
+template <int kHeld>
+inline constexpr unsigned kThreads = kHeld == 3 || kHeld > 4 ? kMaxRowThreads / 2 : kMaxRowThreads;
+/// The blocks that a multiprocessor must hold at least, so that it loads enough at the same time.
+template <bool kWhole>
+inline constexpr int kBlocks = kWhole ? 3 : 1;
+/// Of the backward, which also has the sums of columns in registers.
+template <int kHeld>
+inline constexpr int kBlocksBwd = kHeld == 1   ? 4
+                                  : kHeld == 2 ? 2
+                                  : kHeld == 3 ? 3
+                                               : 1;
+
 template <class T, class Void>
 __device__ T* row_of(const HeadRows<Void>& x, std::int64_t i, std::int64_t heads) {
   if (heads == 1) return static_cast<T*>(x.data) + i * x.position_stride;  // saves a division
@@ -16,14 +33,24 @@ template <class Op>
 struct RowsArgs {
   Op op;
   unsigned threads;  ///< per row
-  float* partial;    ///< for the backward, one row per chunk: [chunk][dgain, then dbias][width]
+  float* partial;    ///< for the backward, one row per block: [block][dgain, then dbias][width]
 };
 
-// kLayer: a layer norm, else an RMS norm.
+/// Whether rows consist of whole, aligned vectors of T.
+template <class T>
+bool are_whole(const void* data, std::int64_t width) {
+  return reinterpret_cast<std::uintptr_t>(data) % sizeof(Vector<T>) == 0 && width % kVector<T> == 0;
+}
+template <class T, class Void>
+bool are_whole(const HeadRows<Void>& rows) {
+  return are_whole<T>(rows.data, rows.position_stride) && rows.head_stride % kVector<T> == 0;
+}
+
+// kLayer: a layer norm, else an RMS norm. kWhole: rows consist of whole, aligned vectors.
 
 /// The mean over a row, as the CPU rounds it.
 template <bool kLayer>
-__device__ float mean_of(float sum, std::int64_t width) {
+__device__ float mean_of(float sum, int width) {
   if constexpr (kLayer)
     return sum * (1.0f / static_cast<float>(width));
   else
@@ -31,43 +58,45 @@ __device__ float mean_of(float sum, std::int64_t width) {
 }
 
 // The variance is summed from differences to the mean, as the CPU does.
-template <class T, int kHeld, bool kLayer>
-__global__ void __launch_bounds__(kMaxRowThreads, 1) norm_rows(RowsArgs<NormArgs> args) {
+template <class T, int kHeld, bool kLayer, bool kWhole>
+__global__ void __launch_bounds__(kThreads<kHeld>, kBlocks<kWhole>)
+    norm_rows(RowsArgs<NormArgs> args) {
   const NormArgs& op = args.op;
   const RowThread thread(args.threads);
   if (thread.row >= op.positions * op.heads) return;
+  const int width = static_cast<int>(op.width);
   Vector<T> x[kHeld];
-  thread.read_row(row_of<const T>(op.x, thread.row, op.heads), op.width, x);
+  thread.read_row<kWhole>(row_of<const T>(op.x, thread.row, op.heads), width, x);
   if (op.branch.data != nullptr)
-    thread.add_row(row_of<const T>(op.branch, thread.row, op.heads),
-                   row_of<T>(op.sum, thread.row, op.heads), op.width, x);
+    thread.add_row<kWhole>(row_of<const T>(op.branch, thread.row, op.heads),
+                           row_of<T>(op.sum, thread.row, op.heads), width, x);
   float mean = 0, squares = 0;
   if constexpr (kLayer) {
     float sum = 0;
 #pragma unroll
     for (int v = 0; v < kHeld; ++v)
       for (int i = 0; i < kVector<T>; ++i) sum += x[v][i];
-    mean = mean_of<kLayer>(thread.sum(sum), op.width);
+    mean = mean_of<kLayer>(thread.sum(sum), width);
   }
 #pragma unroll
   for (int v = 0; v < kHeld; ++v)
     for (int i = 0; i < kVector<T>; ++i)
-      if (!kLayer || thread.column<T>(v) + i < op.width)  // x is 0 behind the row, not x - mean
+      if (!kLayer || thread.column<T>(v) + i < width)  // x is 0 behind the row, not x - mean
         squares += (x[v][i] - mean) * (x[v][i] - mean);
-  const float rstd = 1.0f / sqrtf(mean_of<kLayer>(thread.sum(squares), op.width) + op.eps);
+  const float rstd = 1.0f / sqrtf(mean_of<kLayer>(thread.sum(squares), width) + op.eps);
   T* const row = row_of<T>(op.y, thread.row, op.heads);
 #pragma unroll
   for (int v = 0; v < kHeld; ++v) {
-    const std::int64_t c = thread.column<T>(v), left = op.width - c;
-    const Vector<T> g = read(static_cast<const T*>(op.gain) + c, left);
+    const int c = thread.column<T>(v), left = width - c;
+    const Vector<T> g = read_of_row<kWhole>(static_cast<const T*>(op.gain) + c, left);
     Vector<T> y;
     if constexpr (kLayer) {
-      const Vector<T> b = read(static_cast<const T*>(op.bias) + c, left);
+      const Vector<T> b = read_of_row<kWhole>(static_cast<const T*>(op.bias) + c, left);
       for (int i = 0; i < kVector<T>; ++i) y.set(i, (x[v][i] - mean) * rstd * g[i] + b[i]);
     } else {
       for (int i = 0; i < kVector<T>; ++i) y.set(i, x[v][i] * rstd * g[i]);
     }
-    write(row + c, y, left);
+    write_of_row<kWhole>(row + c, y, left);
   }
   if (thread.index != 0) return;
   if constexpr (kLayer) op.mean[thread.row] = mean;
@@ -75,85 +104,92 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1) norm_rows(RowsArgs<NormArgs
 }
 
 // With n = (x - mean) rstd and h = dy gain:  dx = rstd (h - mean(h) - n mean(h n)); in an RMS norm
-// both x's mean and that of h count as 0. The threads of a row take every `chunks`-th row, and sum
+// both x's mean and that of h count as 0. The threads of a row take every `stride`-th row, and sum
 // dgain and dbias at the same time.
-template <class T, int kHeld, bool kLayer>
-__global__ void __launch_bounds__(kMaxRowThreads, 1) norm_rows_bwd(RowsArgs<NormBwdArgs> args) {
+template <class T, int kHeld, bool kLayer, bool kWhole>
+__global__ void __launch_bounds__(kThreads<kHeld>, kBlocksBwd<kHeld>)
+    norm_rows_bwd(RowsArgs<NormBwdArgs> args) {
   constexpr int kV = kVector<T>, kSums = kLayer ? 2 : 1;
   const NormBwdArgs& op = args.op;
   const RowThread thread(args.threads);
-  const std::int64_t chunks = gridDim.x * (blockDim.x / args.threads), width = op.width;
+  const std::int64_t stride = gridDim.x * (blockDim.x / args.threads);
+  const int width = static_cast<int>(op.width);
   const T* const gain = static_cast<const T*>(op.gain);
-  float columns[kSums][kHeld][kV] = {};  // dgain, dbias
-#pragma unroll 1                         // several rows at once would spill registers
-  for (std::int64_t n = thread.row; n < op.positions * op.heads; n += chunks) {
-    Vector<T> x[kHeld], dy[kHeld];
-    thread.read_row(row_of<const T>(op.x, n, op.heads), width, x);
-    thread.read_row(row_of<const T>(op.dy, n, op.heads), width, dy);
+  float columns[kSums * kHeld * kV] = {};  // dgain, then dbias
+#pragma unroll 1                           // several rows at once would spill registers
+  for (std::int64_t n = thread.row; n < op.positions * op.heads; n += stride) {
+    T* const row = row_of<T>(op.dx, n, op.heads);
+    Vector<T> x[kHeld], dy[kHeld], before[kHeld];
+    thread.read_row<kWhole>(row_of<const T>(op.x, n, op.heads), width, x);
+    thread.read_row<kWhole>(row_of<const T>(op.dy, n, op.heads), width, dy);
+    thread.read_row<kWhole>(row, op.accumulate ? width : 0, before);
     const float mean = kLayer ? op.mean[n] : 0, rstd = op.rstd[n];
     float sums[kSums] = {};  // of h n, of h
 #pragma unroll
     for (int v = 0; v < kHeld; ++v) {
-      const std::int64_t c = thread.column<T>(v);
-      const Vector<T> g = read(gain + c, width - c);
+      const int c = thread.column<T>(v);
+      const Vector<T> g = read_of_row<kWhole>(gain + c, width - c);
 #pragma unroll
       for (int i = 0; i < kV; ++i) {
         const float normed = (x[v][i] - mean) * rstd, h = dy[v][i] * g[i];
         sums[0] += h * normed;
-        columns[0][v][i] += dy[v][i] * normed;
+        columns[v * kV + i] += dy[v][i] * normed;
         if constexpr (kLayer) {
           sums[1] += h;
-          columns[1][v][i] += dy[v][i];
+          columns[(kHeld + v) * kV + i] += dy[v][i];
         }
       }
     }
     thread.sum(sums);
     const float mean_hn = mean_of<kLayer>(sums[0], width);
     const float mean_h = kLayer ? mean_of<kLayer>(sums[kSums - 1], width) : 0;
-    T* const row = row_of<T>(op.dx, n, op.heads);
 #pragma unroll
     for (int v = 0; v < kHeld; ++v) {
-      const std::int64_t c = thread.column<T>(v), left = width - c;
-      const Vector<T> g = read(gain + c, left), before = read(row + c, op.accumulate ? left : 0);
+      const int c = thread.column<T>(v), left = width - c;
+      const Vector<T> g = read_of_row<kWhole>(gain + c, left);
       Vector<T> dx;
 #pragma unroll
       for (int i = 0; i < kV; ++i)
-        dx.set(i,
-               before[i] + rstd * (dy[v][i] * g[i] - mean_h - (x[v][i] - mean) * rstd * mean_hn));
-      write(row + c, dx, left);
+        dx.set(i, before[v][i] +
+                      rstd * (dy[v][i] * g[i] - mean_h - (x[v][i] - mean) * rstd * mean_hn));
+      write_of_row<kWhole>(row + c, dx, left);
     }
   }
-  float* const partial = args.partial + thread.row * kSums * width;
+  thread.add_rows_of_block(columns);
+  if (threadIdx.x >= args.threads) return;
+  float* const partial = args.partial + blockIdx.x * kSums * width;
 #pragma unroll
   for (int s = 0; s < kSums; ++s)
 #pragma unroll
     for (int v = 0; v < kHeld; ++v)
 #pragma unroll
       for (int i = 0; i < kV; ++i)
-        if (const std::int64_t c = thread.column<T>(v) + i; c < width)
-          partial[s * width + c] = columns[s][v][i];
+        if (const int c = thread.column<T>(v) + i; c < width)
+          partial[s * width + c] = columns[(s * kHeld + v) * kV + i];
 }
 
-/// The chunks whose blocks run at the same time on an H100 or H200: a second, smaller wave of
-/// blocks would leave most multiprocessors idle. Threads that hold more vectors need more
-/// registers, so fewer of them fit.
-std::int64_t chunks_of_wave(std::int64_t rows, const RowShape& shape) {
+/// The blocks that run at the same time on an H100 or H200: a second, smaller wave of blocks would
+/// leave most multiprocessors idle.
+template <int kHeld>
+std::int64_t blocks_of_wave(const RowShape& shape) {
   constexpr std::int64_t kMultiprocessors = 132;
-  const std::int64_t threads = shape.held == 1 ? 768 : shape.held == 2 ? 512 : 256;
-  const std::int64_t of_block = std::int64_t{shape.threads} * shape.rows_per_block();
-  const std::int64_t blocks = kMultiprocessors * std::max<std::int64_t>(threads / of_block, 1);
-  return std::min(blocks * shape.rows_per_block(), rows);
+  const unsigned of_block = shape.threads * shape.rows_per_block();
+  return kMultiprocessors * (kBlocksBwd<kHeld> * kThreads<kHeld> / of_block);
 }
 
 }  // namespace
 
 void norm_fwd(const NormArgs& args, CudaStreamState& stream) {
   visit_element(args.type, [&]<class T>(T) {
-    const RowShape shape = warp_row_shape(args.width, kVector<T>);
-    visit_warp_held(shape.held, [&](auto held) {
-      launch(args.mean != nullptr ? norm_rows<T, held, true> : norm_rows<T, held, false>,
-             shape.launch_for(args.positions * args.heads), stream,
-             RowsArgs<NormArgs>{args, shape.threads, nullptr});
+    const bool whole = are_whole<T>(args.x) && are_whole<T>(args.branch) &&
+                       are_whole<T>(args.sum) && are_whole<T>(args.y) &&
+                       are_whole<T>(args.gain, args.width) && are_whole<T>(args.bias, args.width);
+    const RowShape shape = row_shape(args.width, kVector<T>, whole, kMaxHeldOfWarp);
+    visit_rows<kMaxHeldOfWarp>(shape.held, whole, [&](auto held, auto whole) {
+      launch(
+          args.mean != nullptr ? norm_rows<T, held, true, whole> : norm_rows<T, held, false, whole>,
+          shape.launch_for(args.positions * args.heads), stream,
+          RowsArgs<NormArgs>{args, shape.threads, nullptr});
     });
   });
 }
@@ -162,16 +198,20 @@ void norm_bwd(const NormBwdArgs& args, CudaStreamState& stream) {
   const std::int64_t rows = args.positions * args.heads;
   if (rows == 0) return;
   visit_element(args.type, [&]<class T>(T) {
-    const RowShape shape = row_shape(args.width, kVector<T>);
-    const LaunchShape grid = shape.launch_for(chunks_of_wave(rows, shape));
-    const std::int64_t chunks = std::int64_t{grid.grid.x} * shape.rows_per_block();
-    const std::int64_t columns = args.mean != nullptr ? 2 * args.width : args.width;
-    float* const partial = stream.scratch<float>(chunks * columns);
-    visit_held(shape.held, [&](auto held) {
-      launch(args.mean != nullptr ? norm_rows_bwd<T, held, true> : norm_rows_bwd<T, held, false>,
+    const bool whole = are_whole<T>(args.x) && are_whole<T>(args.dy) && are_whole<T>(args.dx) &&
+                       are_whole<T>(args.gain, args.width);
+    const RowShape shape = row_shape(args.width, kVector<T>, whole, kMaxHeldOfWarpBwd);
+    visit_rows<4>(shape.held, whole, [&](auto held, auto whole) {
+      LaunchShape grid = shape.launch_for(rows);
+      const std::int64_t blocks = std::min<std::int64_t>(grid.grid.x, blocks_of_wave<held>(shape));
+      grid.grid.x = static_cast<unsigned>(blocks);
+      const std::int64_t columns = args.mean != nullptr ? 2 * args.width : args.width;
+      float* const partial = stream.scratch<float>(blocks * columns);
+      launch(args.mean != nullptr ? norm_rows_bwd<T, held, true, whole>
+                                  : norm_rows_bwd<T, held, false, whole>,
              grid, stream, RowsArgs<NormBwdArgs>{args, shape.threads, partial});
+      launch_add_chunks(stream, {partial, blocks, columns, args.dgain, args.dbias, args.width});
     });
-    launch_add_chunks(stream, {partial, chunks, columns, args.dgain, args.dbias, args.width});
   });
 }
 

@@ -17,49 +17,72 @@ namespace hgt::cuda {
 /// How rows are distributed to threads.
 struct RowShape {
   unsigned threads;  ///< per row
-  int held;          ///< vectors per thread: 1, 2 or 4; if a row has a warp, perhaps 3
+  int held;          ///< vectors per thread, of those that visit_held knows
 
-  unsigned rows_per_block() const { return threads == kWarp ? 8 : 1; }
+  unsigned rows_per_block() const { return threads == kWarp ? 4 : 1; }
   LaunchShape launch_for(std::int64_t rows) const {
     return {{blocks_for(rows, rows_per_block())}, {threads * rows_per_block()}};
   }
 };
 
-inline constexpr unsigned kMaxRowThreads = 256;  ///< more would leave each too few registers
+/// More would leave each too few registers. Blocks of rows with a warp each have half as many.
+inline constexpr unsigned kMaxRowThreads = 256;
 static_assert(kMaxRowBytes == 4 * kMaxRowThreads * sizeof(Vector<float>));
 
-inline RowShape row_shape(std::int64_t width, int vector) {
+/// The threads of a row if each holds `held` vectors; whole warps, and at least one.
+inline unsigned threads_for(std::int64_t vectors, int held) {
+  const std::int64_t of_warp = held * std::int64_t{kWarp};
+  return static_cast<unsigned>(std::max<std::int64_t>((vectors + of_warp - 1) / of_warp, 1)) *
+         kWarp;
+}
+
+/// The threads of rows of `width` elements, `vector` of them in a vector. A row gets one warp,
+/// which needs no barrier, if its threads hold at most `max_of_warp` vectors each; else it gets a
+/// block. Rows that are not `whole` have one shape, so that fewer kernels are compiled.
+inline RowShape row_shape(std::int64_t width, int vector, bool whole, int max_of_warp) {
   const std::int64_t vectors = (width + vector - 1) / vector;
-  for (int held = 1; held <= 4; held *= 2) {
-    const std::int64_t threads = (vectors + held * kWarp - 1) / (held * kWarp) * kWarp;
-    if (threads <= kMaxRowThreads)
-      return {static_cast<unsigned>(threads == 0 ? kWarp : threads), held};
-  }
+  if (whole)
+    for (const int held : {1, 2, 3, 4, 6, 8})
+      if (held <= max_of_warp && threads_for(vectors, held) == kWarp) return {kWarp, held};
+  for (const int held : {1, 2, 4})
+    if ((whole || held == 4) && threads_for(vectors, held) <= kMaxRowThreads)
+      return {threads_for(vectors, held), held};
   throw Error(ErrorKind::kConfig, "the model's rows are too wide for the norms on CUDA",
               "use a hidden size of up to " + std::to_string(kMaxRowBytes / 4) + " in fp32, " +
                   std::to_string(kMaxRowBytes / 2) + " in bf16 and fp16, or --device cpu");
 }
 
-/// Likewise, but a row gets only one warp if a warp can hold it; no barrier is needed then.
-inline RowShape warp_row_shape(std::int64_t width, int vector) {
-  constexpr std::int64_t kMaxHeld = 4;
-  const std::int64_t held = (width + vector * kWarp - 1) / (vector * kWarp);
-  if (held > kMaxHeld) return row_shape(width, vector);
-  return {kWarp, static_cast<int>(std::max<std::int64_t>(held, 1))};
+/// Calls fn with the number of vectors per thread, which is at most kMax, and whether rows are
+/// whole, as types, so that a kernel is compiled for each pair.
+template <int kMax, class Fn>
+void visit_rows(int held, bool whole, const Fn& fn) {
+  const auto call = [&]<int kHeld>(std::integral_constant<int, kHeld> known) {
+    if constexpr (kHeld <= kMax)
+      if (held == kHeld) fn(known, std::true_type());
+  };
+  if (!whole) return fn(std::integral_constant<int, 4>(), std::false_type());
+  call(std::integral_constant<int, 1>());
+  call(std::integral_constant<int, 2>());
+  call(std::integral_constant<int, 3>());
+  call(std::integral_constant<int, 4>());
+  call(std::integral_constant<int, 6>());
+  call(std::integral_constant<int, 8>());
 }
 
-/// Calls fn with the number of vectors per thread as a type, so that a kernel is compiled for each.
-template <class Fn>
-void visit_held(int held, const Fn& fn) {
-  if (held == 1) return fn(std::integral_constant<int, 1>());
-  if (held == 2) return fn(std::integral_constant<int, 2>());
-  return fn(std::integral_constant<int, 4>());
+/// read() and write() for rows. Whole rows consist of aligned vectors, so that each vector is there
+/// or not. With code for parts of vectors, nvcc takes each vector apart before it loads the next
+/// one: on an H200, norms then reached 33 to 58 % of the rate of copies.
+template <bool kWhole, class T>
+__device__ Vector<T> read_of_row(const T* from, std::int64_t count) {
+  if constexpr (!kWhole) return read(from, count);
+  uint4 words{};
+  if (count > 0) words = *reinterpret_cast<const uint4*>(from);
+  return as_vector<T>(words);
 }
-/// The same for a warp_row_shape.
-template <class Fn>
-void visit_warp_held(int held, const Fn& fn) {
-  if (held == 3) return fn(std::integral_constant<int, 3>());
-  visit_held(held, fn);
+template <bool kWhole, class T>
+__device__ void write_of_row(T* to, const Vector<T>& x, std::int64_t count) {
+  if constexpr (!kWhole) return write(to, x, count);
+  if (count > 0) store_vector(to, x);
 }
 
 /// The thread's index among those of its row, and the row's index in the grid.
@@ -75,24 +98,26 @@ struct RowThread {
 
   /// The first column of the thread's vector `i`.
   template <class T>
-  __device__ std::int64_t column(int i) const {
-    return (std::int64_t{i} * threads + index) * kVector<T>;
+  __device__ int column(int i) const {
+    return (i * static_cast<int>(threads) + static_cast<int>(index)) * kVector<T>;
   }
-  template <class T, int kHeld>
-  __device__ void read_row(const T* from, std::int64_t width, Vector<T> (&to)[kHeld]) const {
+  template <bool kWhole, class T, int kHeld>
+  __device__ void read_row(const T* from, int width, Vector<T> (&to)[kHeld]) const {
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) to[i] = read(from + column<T>(i), width - column<T>(i));
+    for (int i = 0; i < kHeld; ++i)
+      to[i] = read_of_row<kWhole>(from + column<T>(i), width - column<T>(i));
   }
   /// Adds another row to the one that was read, and writes the sum.
-  template <class T, int kHeld>
-  __device__ void add_row(const T* from, T* to, std::int64_t width, Vector<T> (&row)[kHeld]) const {
+  template <bool kWhole, class T, int kHeld>
+  __device__ void add_row(const T* from, T* to, int width, Vector<T> (&row)[kHeld]) const {
+    Vector<T> more[kHeld];
+    read_row<kWhole>(from, width, more);
 #pragma unroll
     for (int v = 0; v < kHeld; ++v) {
-      const std::int64_t c = column<T>(v), left = width - c;
-      const Vector<T> more = read(from + c, left);
+      const int c = column<T>(v);
 #pragma unroll
-      for (int i = 0; i < kVector<T>; ++i) row[v].set(i, row[v][i] + more[i]);
-      write(to + c, row[v], left);
+      for (int i = 0; i < kVector<T>; ++i) row[v].set(i, row[v][i] + more[v][i]);
+      write_of_row<kWhole>(to + c, row[v], width - c);
     }
   }
   /// Each value's sum over the threads of the row.
@@ -105,6 +130,21 @@ struct RowThread {
     float values[] = {value};
     sum(values);
     return values[0];
+  }
+  /// If the block has several rows, adds the values that their threads of the same index have: in
+  /// the first row's threads, in a fixed order. All threads of the block must call it.
+  template <int kCount>
+  __device__ void add_rows_of_block(float (&values)[kCount]) const {
+    __shared__ float sent[kCount][kWarp];
+    const unsigned own = threadIdx.x / threads, rows = blockDim.x / threads;
+    for (unsigned from = 1; from < rows; ++from) {  // a row is a warp then
+      if (own == from)
+        for (int i = 0; i < kCount; ++i) sent[i][index] = values[i];
+      __syncthreads();
+      if (own == 0)
+        for (int i = 0; i < kCount; ++i) values[i] += sent[i][index];
+      __syncthreads();
+    }
   }
 };
 
