@@ -19,16 +19,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void add_gpt2(Json& out, const ModelConfig& m) {
-  out["n_positions"] = m.max_position_embeddings;
-  out["n_embd"] = m.hidden_size;
-  out["n_layer"] = m.num_hidden_layers;
-  out["n_head"] = m.num_attention_heads;
-  out["n_inner"] = m.intermediate_size;
-  out["activation_function"] = m.hidden_act;
-  out["layer_norm_epsilon"] = m.norm_eps;
   out["embd_pdrop"] = m.embd_pdrop;
   out["resid_pdrop"] = m.resid_pdrop;
-  out["attn_pdrop"] = m.attn_pdrop;
   out["scale_attn_by_inverse_layer_idx"] = m.scale_attn_by_inverse_layer_idx;
 }
 
@@ -64,18 +56,10 @@ void add_windows(Json& out, const ModelConfig& m, Windows windows) {
 }
 
 void add_llama(Json& out, const ModelConfig& m, const Family& family) {
-  out["max_position_embeddings"] = m.max_position_embeddings;
-  out["hidden_size"] = m.hidden_size;
-  out["intermediate_size"] = m.intermediate_size;
-  out["num_hidden_layers"] = m.num_hidden_layers;
-  out["num_attention_heads"] = m.num_attention_heads;
   out["num_key_value_heads"] = m.num_key_value_heads;
   out["head_dim"] = m.head_dim;
-  out["hidden_act"] = m.hidden_act;
-  out["rms_norm_eps"] = m.norm_eps;
   out["rope_theta"] = m.rope_theta;
   out["rope_scaling"] = rope_scaling_of(m.rope_scaling);
-  out["attention_dropout"] = m.attn_pdrop;
   if (family.qkv_bias == Bias::kByKey) out["attention_bias"] = m.attention_bias;
   if (family.mlp_bias == Bias::kByKey) out["mlp_bias"] = m.mlp_bias;
   if (family.windows != Windows::kNone) add_windows(out, m, family.windows);
@@ -98,6 +82,17 @@ Json hf_config_json(const ModelConfig& m, DType weights) {
   Json out{{"architectures", {family.architecture}},
            {"model_type", m.model_type},
            {"vocab_size", m.vocab_size}};
+  const auto set = [&](const char* key, const auto& value) {
+    out[family_key(family, key)] = value;
+  };
+  set("max_position_embeddings", m.max_position_embeddings);
+  set("hidden_size", m.hidden_size);
+  set("intermediate_size", m.intermediate_size);
+  set("num_hidden_layers", m.num_hidden_layers);
+  set("num_attention_heads", m.num_attention_heads);
+  set("hidden_act", m.hidden_act);
+  set("norm_eps", m.norm_eps);
+  set("attn_pdrop", m.attn_pdrop);
   family.lineage == Lineage::kGpt2 ? add_gpt2(out, m) : add_llama(out, m, family);
   out["initializer_range"] = m.initializer_range;
   out["tie_word_embeddings"] = m.tie_word_embeddings;

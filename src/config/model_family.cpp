@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -111,15 +110,23 @@ Json family_defaults(const Family& family) {
 }
 
 std::string family_key(const Family& family, const std::string& key) {
-  constexpr std::pair<std::string_view, const char*> kGpt2[] = {
-      {"hidden_size", "n_embd"},
-      {"intermediate_size", "n_inner"},
-      {"num_hidden_layers", "n_layer"},
-      {"num_attention_heads", "n_head"},
-      {"max_position_embeddings", "n_positions"}};
-  if (family.lineage == Lineage::kGpt2)
-    for (const auto& [name, own] : kGpt2)
-      if (name == key) return own;
+  constexpr struct {
+    Lineage lineage;
+    std::string_view key;
+    const char* own;
+  } kOwnNames[] = {
+      {Lineage::kGpt2, "hidden_size", "n_embd"},
+      {Lineage::kGpt2, "intermediate_size", "n_inner"},
+      {Lineage::kGpt2, "num_hidden_layers", "n_layer"},
+      {Lineage::kGpt2, "num_attention_heads", "n_head"},
+      {Lineage::kGpt2, "max_position_embeddings", "n_positions"},
+      {Lineage::kGpt2, "hidden_act", "activation_function"},
+      {Lineage::kGpt2, "norm_eps", "layer_norm_epsilon"},
+      {Lineage::kLlama, "norm_eps", "rms_norm_eps"},
+      {Lineage::kLlama, "attn_pdrop", "attention_dropout"},
+  };
+  for (const auto& name : kOwnNames)
+    if (name.lineage == family.lineage && name.key == key) return name.own;
   return key;
 }
 

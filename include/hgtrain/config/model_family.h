@@ -53,8 +53,8 @@ std::string family_types();
 /// Family::defaults, parsed.
 nlohmann::ordered_json family_defaults(const Family& family);
 
-/// The name that the family's config.json has for a size of our table: "n_head" is GPT-2's for
-/// "num_attention_heads".
+/// The name that the family's config.json has for a key of our section `model`: "n_head" is GPT-2's
+/// for "num_attention_heads".
 std::string family_key(const Family& family, const std::string& key);
 
 /// The function that a `hidden_act` names. Error(kConfig) if it is not built.
