@@ -101,7 +101,7 @@ const Family& family_of(const ModelConfig& model) {
 
 std::string family_types() {
   std::vector<std::string> types;
-  for (const Family& family : kFamilies) types.push_back(family.type);
+  for (const Family& family : kFamilies) types.emplace_back(family.type);
   return fmt::format("{}", fmt::join(types, ", "));
 }
 
@@ -134,7 +134,7 @@ Activation activation_of(const std::string& hidden_act) {
   std::vector<std::string> names;
   for (const auto& [name, same_as, function] : kActivations) {
     if (hidden_act == name) return function;
-    names.push_back(name);
+    names.emplace_back(name);
   }
   throw Error(ErrorKind::kConfig,
               fmt::format("model.hidden_act \"{}\" is not supported", hidden_act),
@@ -151,7 +151,7 @@ std::vector<std::string> activations_of(const Family& family) {
   std::vector<std::string> names;
   for (const auto& [name, same_as, function] : kActivations) {
     const bool built = family.gated_mlp == (function == Activation::kSilu);
-    if (built && std::string_view(name) == same_as) names.push_back(name);
+    if (built && std::string_view(name) == same_as) names.emplace_back(name);
   }
   return names;
 }
