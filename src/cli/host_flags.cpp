@@ -180,7 +180,8 @@ void add_host_options(Options& options, HostFlags& flags) {
   options.add("-e,--exclude", flags.exclude, "leave out these hosts, or slots of them");
   options
       .add("--num_nodes,--nnodes", flags.num_nodes,
-           "only the first N of the hosts; MIN:MAX: at most MAX, and MIN are enough")
+           "only the first N of the hosts; MIN:MAX: at most MAX, and MIN are enough (with "
+           "--node_rank, N and MAX are all nodes)")
       .type_name("N");
   options.add("--elastic_timeout", flags.elastic_timeout,
               "seconds to wait for a host if too few are left (default: 600)");
@@ -203,7 +204,7 @@ void add_host_options(Options& options, HostFlags& flags) {
               "HGTRAIN_JOB_SECRET)");
   options.add("--job_secret_env", flags.job_secret_env, "another variable that holds the secret");
   options.add("--join_timeout", flags.join_timeout_seconds,
-              "seconds in which all nodes must join (default: 600)");
+              "seconds in which nodes must join: all, or MIN of MIN:MAX (default: 600)");
 }
 
 std::optional<int> start_nodes(const HostFlags& flags, std::vector<std::string> exports,

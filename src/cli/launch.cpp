@@ -78,7 +78,7 @@ class Launch final : public Command {
     }
     if (spec_.rendezvous) {
       spec_.rendezvous->secret = take_job_secret(host_flags_);
-      spec_.rendezvous->rejoins = spec_.max_restarts > 0;
+      spec_.rendezvous->rejoins |= spec_.max_restarts > 0;
     }
     if (spec_.rendezvous && spec_.rendezvous->node > 0)
       return run_node(*spec_.rendezvous, spec_.hosts);

@@ -168,7 +168,7 @@ class Train final : public Command {
     if (rendezvous_ && !flags_.dry_run) {
       check_flags(flags_);
       rendezvous_->secret = take_job_secret(flags_.on_hosts);
-      rendezvous_->rejoins = flags_.max_restarts > 0;
+      rendezvous_->rejoins |= flags_.max_restarts > 0;
       if (rendezvous_->node > 0) return run_node(*rendezvous_, hosts_of(flags_));
     }
     if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);

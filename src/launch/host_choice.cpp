@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -49,10 +50,6 @@ NodeRange node_range(const std::string& text) {
 /// Hosts that nobody names: each says who it is when it joins.
 std::vector<JobHost> nodes(const std::string& number, int workers) {
   const NodeRange range = number.empty() ? NodeRange{0, 1} : node_range(number);
-  if (range.min > 0)
-    throw refused(
-        fmt::format("--nnodes {} with --node_rank is not built yet", number),
-        "give one number; or name the hosts, so that they are started by ssh: --hosts a,b");
   if (range.max > kMaxHosts)
     throw refused(fmt::format("--nnodes {} is not from 1 to {}", number, kMaxHosts));
   std::vector<JobHost> out;
@@ -310,12 +307,19 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   if (flags.elastic_timeout && (*flags.elastic_timeout < 0 || *flags.elastic_timeout > kMaxTimeout))
     wrong.add(refused(fmt::format("--elastic_timeout {} is not a number of seconds from 0 to {}",
                                   *flags.elastic_timeout, kMaxTimeout)));
+  if (flags.elastic_timeout && flags.node_rank)
+    wrong.add(refused("--elastic_timeout is for hosts that ssh reaches",
+                      "use --join_timeout SECONDS, which is how long nodes wait for each other"));
   wrong.throw_if_any();
 
   if (!flags.include.empty()) hosts = included(flags.include, hosts);
   if (!flags.exclude.empty()) hosts = without_excluded(flags.exclude, hosts);
   take_hosts(range, hosts);
   if (flags.num_workers) take_workers(*flags.num_workers, hosts);
+  if (flags.no_ssh && !std::ranges::is_partitioned(hosts, std::logical_not(), &JobHost::is_spare))
+    throw refused(
+        "with --no_ssh, spare hosts must be the last ones, because --node_rank counts them",
+        "move them to the end of the hostfile, on every host");
   order_spares(hosts);
   if (!flags.master_addr.empty() && !flags.node_rank) set_address(flags.master_addr, hosts);
   if (flags.no_ssh && hosts.size() == 1)

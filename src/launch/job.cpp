@@ -79,6 +79,7 @@ class Job {
     roster_.inspect(inspection(), spec_.own_workers && !uses_gpus());
     if (!spec_.hosts.empty() && !spec_.pushed_files.for_all.empty())
       roster_.push(spec_.pushed_files, folder_there(), spec_.shared_file);
+    roster_.limit({static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world}, patience());
     const Agent::Context here{
         io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}};
     if (spec_.rendezvous) {
@@ -88,8 +89,6 @@ class Job {
     } else {
       inherited_ = travelling_environment(spec_.exports);
       roster_.call(spec_.hosts, own_program(),
-                   {static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world},
-                   is_elastic() ? spec_.elastic_timeout : std::chrono::milliseconds(0),
                    spec_.is_on_first_host ? std::optional(here) : std::nullopt);
     }
     io_.run();
@@ -101,6 +100,11 @@ class Job {
   /// The job can continue without a host that is lost.
   bool is_elastic() const {
     return spec_.min_hosts > 0 || std::ranges::any_of(spec_.hosts, &JobHost::is_spare);
+  }
+
+  std::chrono::milliseconds patience() const {
+    if (!is_elastic()) return std::chrono::milliseconds(0);
+    return spec_.rendezvous ? spec_.rendezvous->join_timeout : spec_.elastic_timeout;
   }
 
   bool uses_gpus() const {
@@ -123,15 +127,15 @@ class Job {
   void notice(const std::string& text) { spec_.on_event(-1, "notice", {{"text", text}}); }
 
   void on_returned(const std::string& host) {
-    notice(fmt::format("host {} is back: it {}", host,
-                       !roster_.can_grow() ? "is a spare now"
+    notice(fmt::format("host {} can be used now: it {}", host,
+                       !roster_.can_grow() ? "is a spare"
                        : spec_.own_workers ? "joins after the next checkpoint"
                                            : "joins if the job is restarted"));
   }
 
   /// Hosts join between two attempts: hgtrain's workers stop for that after a save.
   void let_hosts_join() {
-    if (!spec_.own_workers || stopping_ || done_ || !roster_.can_grow()) return;
+    if (!spec_.own_workers || stopping_ || done_ || is_growing_ || !roster_.can_grow()) return;
     notice("stopping after this step, so that hosts can join");
     is_growing_ = true;
     coordinator_->stop_for_another();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hgt {
 
@@ -37,13 +38,45 @@ JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
 }
 
 void JoiningNodes::start_waiting() {
-  timer_.expires_after(join_timeout_);
+  are_enough_ = false;
+  deadline_ = Clock::now() + join_timeout_;
+  wait_until(deadline_);
+}
+
+void JoiningNodes::last_call(bool are_enough) {
+  if (std::exchange(are_enough_, are_enough) == are_enough) return;
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point end = are_enough ? std::min(deadline_, now + kLastCall) : deadline_;
+  wait_until(end);
+  if (!are_enough) return;
+  std::vector<std::string> missing;
+  for (const RosterHost& host : hosts_)
+    if (host.state == State::kCalled) missing.push_back(host.spec.name);
+  events_.notice(
+      fmt::format("enough nodes are here; waiting up to {} s for others: {}",
+                  std::chrono::ceil<std::chrono::seconds>(std::max(now, end) - now).count(),
+                  fmt::join(missing, ", ")));
+}
+
+void JoiningNodes::wait_until(Clock::time_point time) {
+  timer_.expires_at(time);
   timer_.async_wait([this](const std::error_code& error) {
-    if (error) return;
-    for (RosterHost& host : hosts_)
-      if (host.state == State::kCalled)
-        events_.missing(host, fmt::format("it has not joined within {} s", join_timeout_.count()));
+    if (!error) report_missing();
   });
+}
+
+/// A node that is just joining is waited for: it answers, or its lease ends.
+void JoiningNodes::report_missing() {
+  bool is_one_joining = false;
+  for (RosterHost& host : hosts_) {
+    if (host.state != State::kCalled) continue;
+    is_one_joining |= host.link != nullptr;
+    if (!host.link)
+      events_.missing(
+          host, are_enough_ ? "it has not joined yet"
+                            : fmt::format("it has not joined within {} s", join_timeout_.count()));
+  }
+  if (is_one_joining) wait_until(Clock::now() + std::chrono::seconds(1));
 }
 
 void JoiningNodes::on_join(const Newcomer& newcomer) {
@@ -55,7 +88,7 @@ void JoiningNodes::on_join(const Newcomer& newcomer) {
     return;
   }
   RosterHost& host = hosts_[static_cast<std::size_t>(newcomer.join.node)];
-  if (host.state == State::kAway) return;  // what is left of it may still run: it dials again
+  if (!events_.lets_join(host)) return;
   host.carrier = newcomer.carrier;
   host.our_address = newcomer.our_address;
   host.machine = newcomer.join.machine;

@@ -23,7 +23,11 @@ std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>&
 /// the end how the job has ended. Must outlive the loop.
 class JoiningNodes {
  public:
+  static constexpr std::chrono::seconds kLastCall{30};
+
   struct Events {
+    /// Whether a node may be this host now; if it may not, it dials again.
+    std::function<bool(RosterHost& host)> lets_join;
     /// A node has joined; `host` already has its data.
     std::function<void(RosterHost& host, OwnedFd in, OwnedFd out)> joined;
     std::function<void(RosterHost& host, const std::string& why)>
@@ -37,7 +41,11 @@ class JoiningNodes {
 
   /// From now on, the hosts that have not answered have join_timeout to do so.
   void start_waiting();
+  /// Whether the job could run on the hosts that have answered. If so, the others have kLastCall
+  /// from now on, but no longer than join_timeout.
+  void last_call(bool are_enough);
   void stop_waiting() { timer_.cancel(); }
+  std::chrono::seconds join_timeout() const { return join_timeout_; }
 
   /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
   /// acknowledged it, or after `limit`. The nodes end when this process ends, which may print its
@@ -48,11 +56,17 @@ class JoiningNodes {
   void check_dismissed();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  void wait_until(Clock::time_point time);
+  void report_missing();
   void on_join(const Newcomer& newcomer);
 
   std::vector<RosterHost>& hosts_;
   const Events events_;
   const std::chrono::seconds join_timeout_;
+  Clock::time_point deadline_;
+  bool are_enough_ = false;
   asio::steady_timer timer_;
   std::function<void()> dismissed_;
   JoinListener listener_;

@@ -208,6 +208,7 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {
            rendezvous.node);
       deadline = Clock::now() + rendezvous.join_timeout;
     }
+    std::this_thread::sleep_for(kLongestPause);  // node 0 may still wait for what it has lost here
   }
 }
 

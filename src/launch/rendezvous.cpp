@@ -1,5 +1,6 @@
 #include "hgtrain/launch/rendezvous.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <unistd.h>
@@ -121,12 +122,15 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
   if (!flags.job_secret_file.empty() && !flags.job_secret_env.empty())
     wrong.add(refused("--job_secret_file and --job_secret_env are both given", "keep one of them"));
   if (!flags.node_rank) {
-    for (const auto& [flag, value] : {std::pair("--job_secret_file", flags.job_secret_file),
-                                      std::pair("--job_secret_env", flags.job_secret_env)})
-      if (!value.empty())
-        wrong.add(refused(
-            fmt::format("{} is only for commands that are started on each node", flag),
-            "leave it out, because hosts that ssh reaches need no secret; or add --node_rank"));
+    for (const auto& [flag, is_given] :
+         {std::pair("--job_secret_file", !flags.job_secret_file.empty()),
+          std::pair("--job_secret_env", !flags.job_secret_env.empty()),
+          std::pair("--join_timeout", flags.join_timeout_seconds.has_value())})
+      if (is_given)
+        wrong.add(
+            refused(fmt::format("{} is only for commands that are started on each node", flag),
+                    "leave it out, because hosts that ssh reaches neither need a secret nor join; "
+                    "or add --node_rank"));
     wrong.throw_if_any();
     return std::nullopt;
   }
@@ -136,6 +140,7 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
   out.join_timeout = std::chrono::seconds(timeout);
   if (flags.master_port != 0) out.port = flags.master_port;
   out.shares_node = flags.shares_node;
+  out.rejoins = min_hosts_of(flags) > 0 || std::ranges::any_of(hosts, &JobHost::is_spare);
   out.address = flags.master_addr;
   if (out.address.empty() && are_named && !is_alone)
     out.address = hosts[0].address.empty() ? bare_name(hosts[0].name) : hosts[0].address;

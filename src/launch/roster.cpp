@@ -56,6 +56,11 @@ void Roster::push(const PushedFiles& files, const std::string& folder, const std
   files_.emplace(io_, files, folder, mark);
 }
 
+void Roster::limit(WorldLimits limits, std::chrono::milliseconds patience) {
+  limits_ = std::move(limits);
+  patience_ = patience;
+}
+
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
   Host& host = hosts_.emplace_back();
   host.spec = {.name = host_name(), .workers = num_ranks};
@@ -82,11 +87,9 @@ void Roster::set_hosts(const std::vector<JobHost>& hosts) {
   }
 }
 
-void Roster::call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
-                  std::chrono::milliseconds patience, const std::optional<Agent::Context>& here) {
+void Roster::call(const std::vector<JobHost>& hosts, const std::string& program,
+                  const std::optional<Agent::Context>& here) {
   program_.emplace(program);
-  limits_ = std::move(limits);
-  patience_ = patience;
   set_hosts(hosts);
   if (here) {
     Host& first = hosts_[blocks_[0].host];
@@ -104,7 +107,8 @@ void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvou
   hosts_[0].machine = machine_of(rendezvous);
   nodes_ = std::make_unique<JoiningNodes>(
       io_, hosts_, rendezvous,
-      JoiningNodes::Events{[this](Host& host, OwnedFd in, OwnedFd out) {
+      JoiningNodes::Events{[this](Host& host) { return lets_join(host); },
+                           [this](Host& host, OwnedFd in, OwnedFd out) {
                              connect(host, std::move(in), std::move(out));
                            },
                            [this](Host& host, const std::string& why) { on_unusable(host, why); },
@@ -145,6 +149,7 @@ void Roster::call_again(Host& host) {
 void Roster::gather() {
   is_ready_ = is_waiting_ = false;
   return_timer_.cancel();
+  if (nodes_) nodes_->start_waiting();
   deadline_ns_ = now_ns() + patience_.count();
   std::int64_t fence_ns = 0;
   std::vector<std::string> lost;
@@ -161,13 +166,16 @@ void Roster::gather() {
                              fmt::join(lost, ", ")));
   is_fenced_ = true;
   timer_.expires_after(wait);
-  timer_.async_wait([this](const std::error_code& error) {
+  timer_.async_wait([this, lost](const std::error_code& error) {
     if (error) return;
     is_fenced_ = false;
     assign_spares();
     for (const RankBlock& block : blocks_)
       if (hosts_[block.host].state == State::kAway) call_again(hosts_[block.host]);
     if (nodes_) nodes_->start_waiting();
+    if (nodes_ && !could_run())
+      events_.notice(fmt::format("too few nodes are left: waiting up to {} s for {} to join again",
+                                 nodes_->join_timeout().count(), fmt::join(lost, ", ")));
     check_ready();
   });
 }
@@ -230,6 +238,7 @@ void Roster::on_facts(Host& host, const HostFacts& facts) {
   if (host.state != State::kCalled) return;  // it cannot be used
   host.facts = facts;
   host.state = State::kHere;
+  count_workers();
   if (std::exchange(host.is_reported, false) && is_ready_) events_.returned(host.spec.name);
   check_ready();
 }
@@ -260,7 +269,8 @@ void Roster::on_lost(Host& host, const std::string& why) {
     events_.notice(
         fmt::format("host {} has left before all nodes had joined: {}; it may join again",
                     host.spec.name, reason));
-    return call_again(host);
+    call_again(host);
+    return check_ready();
   }
   const bool ends_attempt = is_ready_ && host.state == State::kHere && runs_ranks(host);
   host.is_reported = ends_attempt;  // by its verdict
@@ -289,6 +299,19 @@ void Roster::assign_spares() {
                                  hosts_[before[i].host].spec.name));
 }
 
+/// Whether a node that dials can be this host now.
+bool Roster::lets_join(Host& host) {
+  if (host.state != State::kAway) return true;
+  if (patience_.count() == 0 || is_fenced_ || !is_clear(host)) return false;
+  call_again(host);
+  return true;
+}
+
+/// Nothing of the job can be left on the host, which is away.
+bool Roster::is_clear(const Host& host) const {
+  return !runs_ranks(host) && (!host.link || host.link->fenced_ns() < now_ns());
+}
+
 bool Roster::runs_ranks(const Host& host) const {
   return std::ranges::any_of(world_, [&](const RankBlock& b) { return &hosts_[b.host] == &host; });
 }
@@ -298,17 +321,32 @@ bool Roster::has_block_of(State state) const {
                              [&](const RankBlock& b) { return hosts_[b.host].state == state; });
 }
 
+/// Whether the hosts that have answered are enough, although others have not.
+bool Roster::could_run() const {
+  if (patience_.count() == 0) return false;  // all are needed
+  std::vector<Candidate> hosts = candidates();
+  for (Candidate& host : hosts)
+    if (host.state == State::kCalled) host.state = State::kAway;
+  return !choose_world(with_spares(blocks_, hosts), hosts, limits_).empty();
+}
+
+void Roster::count_workers() {
+  for (RankBlock& block : blocks_)
+    if (block.workers == 0) block.workers = hosts_[block.host].spec.workers;
+}
+
 void Roster::check_ready() {
   call_next();
   if (is_ready_) return report_away();
   if (is_fenced_) return;
   assign_spares();
-  if (has_block_of(State::kCalled)) return;
+  count_workers();
   const bool may_come =
       std::ranges::any_of(hosts_, [](const Host& host) { return host.state == State::kCalled; });
-  if (has_block_of(State::kAway) && may_come) return;
-  for (RankBlock& block : blocks_)
-    if (block.workers == 0) block.workers = hosts_[block.host].spec.workers;
+  if (has_block_of(State::kCalled) || (has_block_of(State::kAway) && may_come)) {
+    if (nodes_) nodes_->last_call(could_run());
+    return;
+  }
   world_ = choose_world(blocks_, candidates(), limits_);
   world_.empty() ? wait_for_hosts() : begin();
 }
@@ -371,16 +409,14 @@ bool Roster::have_files() {
   return out;
 }
 
-/// A host is called only if nothing of the job can be left there.
+/// Nodes return by themselves.
 void Roster::look_for_returns() {
-  if (patience_.count() == 0) return;
+  if (patience_.count() == 0 || nodes_) return;
   return_timer_.expires_after(lease_);
   return_timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
     for (Host& host : hosts_)
-      if (host.state == State::kAway && !runs_ranks(host) &&
-          (!host.link || host.link->fenced_ns() < now_ns()))
-        call_again(host);
+      if (host.state == State::kAway && is_clear(host)) call_again(host);
     call_next();
     look_for_returns();
   });

@@ -54,17 +54,20 @@ class Roster {
   /// `folder` or, if that is "", below the agent's working folder. Hosts on this machine have them
   /// already. Error(kData) if a file cannot be read.
   void push(const PushedFiles& files, const std::string& folder, const std::string& mark);
+  /// Sets how many hosts and ranks the job can have. With `patience` 0, it does not wait for lost
+  /// hosts. Otherwise they are called again every lease, or may dial again, and `gather` waits that
+  /// long for hosts without which the job cannot continue.
+  void limit(WorldLimits limits, std::chrono::milliseconds patience);
   /// Adds this machine, with an agent on the same loop. It is ready at once.
   void add_this_machine(const Agent::Context& context, int num_ranks);
   /// Adds other machines, on each of which ssh starts the file `program` as an agent. Only a few
   /// are called at a time, because sshd and identity services refuse many logins at once. With
-  /// `patience` 0, the job does not wait for lost hosts. Otherwise they are called again every
-  /// lease, and `gather` waits that long for hosts without which the job cannot continue. With
   /// `here`, the first host that is no spare is this machine, and its agent is on the same loop.
-  void call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
-            std::chrono::milliseconds patience, const std::optional<Agent::Context>& here);
-  /// Adds this machine, on which programs see `devices`, and others that dial it. Error(kDevice) if
-  /// it cannot listen.
+  void call(const std::vector<JobHost>& hosts, const std::string& program,
+            const std::optional<Agent::Context>& here);
+  /// Adds this machine, on which programs see `devices`, and others that dial it. A node that comes
+  /// when an attempt runs can be a host of the next one, if the job waits for lost hosts.
+  /// Error(kDevice) if it cannot listen.
   void meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
             const Agent::Context& context, VisibleDevices devices);
   /// Prepares another attempt. Once no process of the job can be left on lost hosts, spare hosts
@@ -104,8 +107,12 @@ class Roster {
   void on_facts(Host& host, const HostFacts& facts);
   void on_lost(Host& host, const std::string& why);
   void on_unusable(Host& host, const std::string& why);
+  bool lets_join(Host& host);
+  bool is_clear(const Host& host) const;
   bool runs_ranks(const Host& host) const;
   bool has_block_of(Candidate::State state) const;
+  bool could_run() const;
+  void count_workers();
   void check_ready();
   void begin();
   bool have_files();

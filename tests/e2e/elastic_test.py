@@ -108,7 +108,7 @@ class ElasticTest(HostsCase):
         self.wait_for_step('joined', joined_at + 100, process)
         process.send_signal(signal.SIGTERM)
         err = self.finish(process, exit_code=75)
-        self.assertIn('host b is back: it joins after the next checkpoint', err)
+        self.assertIn('host b can be used now: it joins after the next checkpoint', err)
         self.assertEqual([m['step'] for m in map(json.loads, self.lines('joined'))], list(range(1, len(self.lines('joined')) + 1)))
         for (step, loss, _), (_, one, _) in zip(self.losses(self.folder, 'joined')[:100], self.losses(self.folder, 'whole')):
             self.assertAlmostEqual(loss, one, delta=1e-6 * one, msg=f'step {step}')

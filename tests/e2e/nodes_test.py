@@ -1,8 +1,8 @@
 """Jobs whose nodes are started one by one and dial node 0."""
+import json
 import os
 import signal
 import subprocess
-import time
 
 from hosts import (MARK, MAX_STRANGERS_KIB, PROGRAM, HostsCase, command_lines, listening_ports, main, resident_kib, sh,
                    strangers)
@@ -11,25 +11,35 @@ SECRET = 'job secret ' + 'SeCrEt' * 4
 
 
 class NodesTest(HostsCase):
-    """Two nodes, on the hosts a and b; b is started first."""
+    """Nodes on the hosts a, b and c."""
+    names = 'abc'
 
     def setUp(self):
         self.secret = self.work / 'job_secret'
         self.secret.write_text(SECRET + '\n')
         self.secret.chmod(0o600)
 
-    def start_nodes(self, *args, **options):
-        """Of each node, its process."""
-        return [self.start_node(node, *args, **options) for node in (1, 0)][::-1]
-
     def start_node(self, node, *args, command=('launch',), flags=('--nnodes', '2'), env=(), cwd=None):
         # Each word executes the next, so that signals reach the node.
-        inside = ['nsenter', '-t', str(self.hosts.first_process('ab'[node])), '-n', '-u', '-i',
+        inside = ['nsenter', '-t', str(self.hosts.first_process(self.names[node])), '-n', '-u', '-i',
                   'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; exec "$0" "$@"']
         return subprocess.Popen(
             [*inside, PROGRAM, *command, *flags, '--node_rank', str(node), '--master_addr', f'{self.hosts.net}.1',
              '--job_secret_file', self.secret, *args],
             text=True, cwd=cwd or self.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, MARK: '1', **dict(env)})
+
+    def wait_for_step(self, folder, run, step, process):
+        metrics = folder / run / 'metrics.jsonl'
+        self.wait_for(lambda: metrics.exists() and metrics.read_text().count('\n') >= step, process)
+
+    def end_of_training(self, processes, exit_code=0):
+        ends = [process.communicate(timeout=300) for process in processes]
+        self.assertEqual([process.returncode for process in processes], [exit_code] * len(processes), ends)
+        return ends
+
+    def start_nodes(self, *args, **options):
+        """Of a and b, their processes; b is started first."""
+        return [self.start_node(node, *args, **options) for node in (1, 0)][::-1]
 
     def end_of(self, processes, exit_code=0):
         """What node 0 has printed; all end with the code, and the others say nothing."""
@@ -99,22 +109,59 @@ class NodesTest(HostsCase):
             self.assertEqual(a[0], b[0])
             self.assertAlmostEqual(a[1], b[1], delta=1e-5)
 
-    def end_of_training(self, processes, exit_code=0):
-        ends = [process.communicate(timeout=300) for process in processes]
-        self.assertEqual([process.returncode for process in processes], [exit_code] * 2, ends)
-
     def test_a_signal_at_any_node_saves_on_all(self):
         folder = self.prepare('node_stop', 3)
         processes = self.start_nodes('--config', 'config.json', '--device', 'cpu', '--num_workers', '1', '--run_dir', 'run',
                                      '--steps', '100000', command=('train',), cwd=folder)
-        metrics = folder / 'run/metrics.jsonl'
-        deadline = time.monotonic() + 60
-        while not metrics.exists() or len(metrics.read_text().splitlines()) < 6:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        self.wait_for_step(folder, 'run', 6, processes[0])
         processes[1].send_signal(signal.SIGUSR1)
         self.end_of_training(processes, exit_code=75)
         self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')))
+
+    def hosts_of(self, folder, run):
+        return [worker['host'] for worker in json.loads((folder / run / 'run.json').read_text())['workers']]
+
+    def test_training_starts_on_the_nodes_that_are_there_and_others_join_leave_and_come_back(self):
+        folder = self.prepare('elastic_nodes', 3)
+        batch = ('--train_batch_size', '12', '--training.eval_interval', '0', '--checkpoint.save_interval', '50', '--checkpoint.keep_last_n', '2')
+        sh(PROGRAM, '--config', 'config.json', '--device', 'cpu', '--run_dir', 'one', '--steps', '100', *batch, cwd=folder)
+
+        def start(node, *flags):
+            return self.start_node(node, '--config', 'config.json', '--device', 'cpu', '--num_workers', '1', '--run_dir', 'run', '--steps',
+                                   '100000', '--steps_per_print', '1000', *batch, *flags, flags=('--nnodes', '1:3'), command=('train',), cwd=folder)
+
+        first = start(0, '--join_timeout', '2')
+        self.wait_for_step(folder, 'run', 100, first)
+        self.assertEqual(self.hosts_of(folder, 'run'), ['a'])
+        others = [start(1)]
+        self.wait_for(lambda: self.hosts_of(folder, 'run') == ['a', 'b'], first)
+        others.append(start(2))
+        self.wait_for(lambda: self.hosts_of(folder, 'run') == ['a', 'b', 'c'], first)
+        with self.hosts.unreachable('b'):
+            self.wait_for(lambda: self.hosts_of(folder, 'run') == ['a', 'c'], first)
+        self.wait_for(lambda: self.hosts_of(folder, 'run') == ['a', 'b', 'c'], first)
+        others[1].send_signal(signal.SIGTERM)
+        (_, said), *_ = self.end_of_training([first, *others], exit_code=75)
+        for text in ('host node 1 cannot be used: it has not joined yet', 'running 1 rank on 1 of 3 hosts: a',
+                     'host c can be used now: it joins after the next checkpoint', 'host b is lost: ', 'running 2 ranks on 2 of 3 hosts: a, c',
+                     'on 2 workers: gradient_accumulation_steps: 6, was 4', 'host b can be used now: it joins after the next checkpoint'):
+            self.assertIn(text, said)
+        losses = self.losses(folder, 'run')
+        self.assertEqual([step for step, *_ in losses], list(range(1, len(losses) + 1)))
+        for (_, loss, _), (step, one, _) in zip(losses, self.losses(folder, 'one')):
+            self.assertAlmostEqual(loss, one, delta=1e-6 * one, msg=f'step {step}')
+
+    def test_a_spare_node_takes_the_ranks_of_a_lost_one(self):
+        show = 'echo $TORCHELASTIC_RESTART_COUNT $RANK $(hostname); [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000'
+        nodes = [self.start_node(node, '--', 'sh', '-c', show, flags=('--hosts', 'a:1,b:1,c:1', '--no_ssh', '--nnodes', '2:2'))
+                 for node in range(3)]
+        self.assertEqual(sorted(nodes[0].stdout.readline() for _ in range(2)), ['[r0] 0 0 a\n', '[r1] 0 1 b\n'])
+        nodes[1].kill()
+        nodes[1].communicate()
+        (out, err), _ = [node.communicate(timeout=120) for node in (nodes[0], nodes[2])]
+        self.assertEqual(sorted(out.splitlines()), ['[r0] 1 0 a', '[r1] 1 1 c'], err)
+        self.assertIn('host c takes the ranks of host b', err)
+        self.assertEqual([node.returncode for node in (nodes[0], nodes[2])], [0, 0])
 
 
 if __name__ == '__main__':

@@ -66,6 +66,7 @@ TEST_CASE("spares come last, are not counted, and need the slots of another host
              {"--num_nodes 3 is more than the number of hosts, 2"});
   check_says(with("a slots=4\ns slots=2 spare\n"), {"spare host s has 2 slots, fewer than any"});
   check_says(with("s slots=4 spare\n"), {"every host is a spare"});
+  check_says(with(lines, {.no_ssh = true}), {"with --no_ssh, spare hosts must be the last ones"});
 }
 
 TEST_CASE("hosts beyond the range of a number of nodes are spares") {

@@ -32,7 +32,7 @@ struct Waiting {
 
   asio::io_context io;
   std::vector<RosterHost> hosts;
-  std::vector<std::string> missing;
+  std::vector<std::string> missing, notices;
   Rendezvous rendezvous = [] {
     Rendezvous out;
     out.port = 0;  // any
@@ -43,12 +43,12 @@ struct Waiting {
   JoiningNodes nodes{io,
                      hosts,
                      rendezvous,
-                     {[](RosterHost&, OwnedFd, OwnedFd) {},
+                     {[](RosterHost&) { return true; }, [](RosterHost&, OwnedFd, OwnedFd) {},
                       [this](RosterHost& host, const std::string& why) {
                         missing.push_back(host.spec.name + ": " + why);
                         host.state = State::kAway;
                       },
-                      [](const std::string&) {}}};
+                      [this](const std::string& text) { notices.push_back(text); }}};
 };
 
 }  // namespace
@@ -88,6 +88,29 @@ TEST_CASE("nodes that do not join in time are missing, each with how long it had
   waiting.nodes.start_waiting();
   while (waiting.missing.empty()) waiting.io.run_one();
   CHECK(waiting.missing == std::vector<std::string>{"c: it has not joined within 0 s"});
+}
+
+TEST_CASE(
+    "if enough nodes are here, the job goes on without others, but not without one that joins") {
+  auto hosts = three_nodes();
+  hosts[1].spec.name = "b";
+  hosts[2].spec.name = "c";
+  Waiting waiting(std::move(hosts));
+  MergedOutput console(waiting.io, {});
+  StreamPair stream;
+  waiting.hosts[0].state = State::kHere;
+  waiting.hosts[1].link =
+      std::make_unique<AgentLink>(waiting.io, "b", std::move(stream.in[0]),
+                                  std::move(stream.out[0]), console, AgentLink::Events{});
+  waiting.nodes.start_waiting();
+  waiting.nodes.last_call(true);
+  while (waiting.missing.empty()) waiting.io.run_one();
+  CHECK(waiting.notices ==
+        std::vector<std::string>{"enough nodes are here; waiting up to 0 s for others: b, c"});
+  CHECK(waiting.missing == std::vector<std::string>{"c: it has not joined yet"});
+  waiting.hosts[1].link.reset();
+  while (waiting.missing.size() < 2) waiting.io.run_one();
+  CHECK(waiting.missing[1] == "b: it has not joined yet");
 }
 
 TEST_CASE("if no node has dialled, there is nobody to tell how the job has ended") {

@@ -158,6 +158,45 @@ TEST_CASE("nodes that do not find each other say so at the end of the join timeo
   CHECK(has(alone[0].err(), "Connection refused"));
 }
 
+TEST_CASE(
+    "a job starts without nodes that it does not need, which join later, leave and come back") {
+  Nodes nodes(2);
+  const auto start = [&](int node, const char* join_timeout) -> Front& {
+    return nodes.start(node, {"--own", "--min_hosts", "1", "--lease", "5000", "--join",
+                              join_timeout, "--", LAUNCH_PROBE, "join"});
+  };
+  Front& zero = start(0, "1");
+  REQUIRE(zero.prints("attempt 0, rank 0 of 1"));
+  CHECK(has(zero.err(), "enough nodes are here; waiting up to 1 s for others: ?"));
+  CHECK(has(zero.err(), "host ? cannot be used: it has not joined yet"));
+  CHECK(has(zero.err(), "running 1 rank on 1 of 2 hosts"));
+  Front& lost = start(1, "100");
+  REQUIRE(zero.prints("attempt 1, ", 2));
+  lost.kill(SIGKILL);
+  REQUIRE(zero.prints("attempt 2, rank 0 of 1"));
+  Front& back = start(1, "100");
+  CHECK(zero.wait() == 0);
+  CHECK(back.wait() == 0);
+  CHECK(zero.prints("attempt 3, ", 2));
+  CHECK(has(zero.err(), "can be used now: it joins after the next checkpoint"));
+  CHECK(zero.verdict()["world_size"] == 2);
+}
+
+TEST_CASE("a job that has too few nodes waits for others, but not for ever") {
+  Nodes few(3);
+  few.start(0, script("true", {"--min_hosts", "2", "--join", "1"}));
+  CHECK(few[0].wait() == 6);
+  CHECK(has(few[0].err(), "it has not joined within 1 s"));
+  Nodes nodes(2);
+  nodes.start_all(script("echo ready $RANK; exec sleep 1000",
+                         {"--min_hosts", "2", "--lease", "5000", "--join", "10"}));
+  REQUIRE(nodes[0].prints("ready", 2));
+  nodes[1].kill(SIGKILL);
+  CHECK(nodes[0].wait() == 6);
+  CHECK(has(nodes[0].err(), "too few nodes are left: waiting up to 10 s for "));
+  CHECK(has(nodes[0].err(), "no restart: host "));
+}
+
 TEST_CASE("a node that does not fit is refused, and told why; the job waits for the right one") {
   Nodes nodes(3);
   const auto job = script("true");

@@ -33,6 +33,16 @@ TEST_CASE("nodes that nobody names are counted, and meet where they are told") {
   CHECK(meeting({.num_nodes = "2", .master_addr = "head", .node_rank = 0})->port == 29500);
 }
 
+TEST_CASE("of a range of nodes, the larger number is that of all, and each node dials again") {
+  const HostFlags flags{
+      .num_nodes = "1:3", .num_workers = 2, .master_addr = "head", .node_rank = 2};
+  CHECK(hosts_of(flags).size() == 3);
+  CHECK(min_hosts_of(flags) == 1);
+  CHECK(meeting(flags)->rejoins);
+  CHECK_FALSE(meeting({.num_nodes = "3", .master_addr = "head", .node_rank = 2})->rejoins);
+  CHECK_FALSE(meeting({.num_nodes = "1:1", .node_rank = 0}));
+}
+
 TEST_CASE("one node alone needs no other, and hosts that ssh reaches do not dial") {
   CHECK_FALSE(meeting({.num_nodes = "1", .master_addr = "head", .node_rank = 0}));
   CHECK_FALSE(meeting({.hosts = "a,b"}));
@@ -63,6 +73,11 @@ TEST_CASE("flags of nodes that do not go together are refused, each with what to
             "add --no_ssh if you start the command on each host"));
   CHECK(has(says({.hosts = "a,b", .job_secret_file = "f"}),
             "--job_secret_file is only for commands that are started on each node"));
+  CHECK(has(says({.hosts = "a,b", .join_timeout_seconds = 5}),
+            "--join_timeout is only for commands that are started on each node"));
+  CHECK(has(says({.num_nodes = "1:2", .elastic_timeout = 5, .node_rank = 0}),
+            "use --join_timeout SECONDS, which is how long nodes wait for each other"));
+  CHECK(has(says({.num_nodes = "1:3", .node_rank = 3}), "--node_rank 3 does not fit a job of 3"));
   CHECK(has(says({.num_nodes = "2",
                   .master_addr = "a",
                   .node_rank = 0,

@@ -176,7 +176,7 @@ TEST_CASE("a host that is back joins after the next checkpoint") {
                "grow"});
   CHECK(front.wait() == 0);
   CHECK(has(front.err(), "running 1 rank on 1 of 2 hosts: a"));
-  CHECK(has(front.err(), "host b is back: it joins after the next checkpoint"));
+  CHECK(has(front.err(), "host b can be used now: it joins after the next checkpoint"));
   CHECK(has(front.err(), "stopping after this step, so that hosts can join"));
   CHECK(front.verdict()["world_size"] == 2);
   CHECK(front.verdict()["restarts"] == 2);

@@ -19,8 +19,8 @@ struct HostFlags {
   /// drops them. A slot is a number below the host's number of workers or, if the hostfile names
   /// its GPUs, one of these GPUs.
   std::string include = {}, exclude = {};
-  /// "2": only the first two hosts. "1:2": at most two run ranks, one is enough, and the others are
-  /// spares.
+  /// "2": only the first two hosts, or two nodes that nobody names. "1:2": at most two run ranks,
+  /// one is enough, and further hosts are spares.
   std::string num_nodes = {};
   std::optional<std::int64_t> elastic_timeout = {};  ///< seconds
   std::optional<std::int64_t> num_workers = {};      ///< on each host: the first of its slots

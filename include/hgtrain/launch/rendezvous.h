@@ -18,7 +18,7 @@ struct Rendezvous {
   std::string address = {};                ///< of node 0: a name or a number
   int port = 29500;                        ///< the port on which node 0 listens
   std::string secret = {};                 ///< only the nodes know it; no worker gets it
-  std::chrono::seconds join_timeout{600};  ///< for all nodes to join
+  std::chrono::seconds join_timeout{600};  ///< for all nodes to join, or for as many as are enough
   bool shares_node = false;                ///< HostFlags::shares_node
   bool rejoins = false;  ///< a node that has lost node 0 dials it again, for as long
 };
