@@ -39,21 +39,20 @@ template <class T>
 __global__ void __launch_bounds__(kBlockThreads) activate(ActivationArgs args) {
   const std::int64_t at = first_of_thread<T>();
   if (at >= args.count) return;
-  const Vector<T> x = read(static_cast<const T*>(args.x) + at, args.count - at);
-  Vector<T> y;
-  for (int i = 0; i < kVector<T>; ++i) y.set(i, activation(args.f, x[i]).y);
-  write(static_cast<T*>(args.y) + at, y, args.count - at);
+  map_vector<T, 1, 1>({static_cast<const T*>(args.x) + at}, {static_cast<T*>(args.y) + at},
+                      args.count - at,
+                      [&](const float(&x)[1], float(&y)[1]) { y[0] = activation(args.f, x[0]).y; });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads) activate_bwd(ActivationBwdArgs args) {
   const std::int64_t at = first_of_thread<T>();
   if (at >= args.count) return;
-  const Vector<T> x = read(static_cast<const T*>(args.x) + at, args.count - at);
-  const Vector<T> dy = read(static_cast<const T*>(args.dy) + at, args.count - at);
-  Vector<T> dx;
-  for (int i = 0; i < kVector<T>; ++i) dx.set(i, dy[i] * activation(args.f, x[i]).slope);
-  write(static_cast<T*>(args.dx) + at, dx, args.count - at);
+  map_vector<T, 2, 1>({static_cast<const T*>(args.x) + at, static_cast<const T*>(args.dy) + at},
+                      {static_cast<T*>(args.dx) + at}, args.count - at,
+                      [&](const float(&x_dy)[2], float(&dx)[1]) {
+                        dx[0] = x_dy[1] * activation(args.f, x_dy[0]).slope;
+                      });
 }
 
 /// A thread's vector in a row of gate and up; vectors do not cross rows. Rows are the grid's first
@@ -74,10 +73,11 @@ __global__ void __launch_bounds__(kBlockThreads) activate_gated(GatedActivationA
   if (place.left <= 0) return;
   const T* const gates =
       static_cast<const T*>(args.gate_up) + place.row * 2 * args.width + place.column;
-  const Vector<T> gate = read(gates, place.left), up = read(gates + args.width, place.left);
-  Vector<T> y;
-  for (int i = 0; i < kVector<T>; ++i) y.set(i, activation(args.f, gate[i]).y * up[i]);
-  write(static_cast<T*>(args.y) + place.row * args.width + place.column, y, place.left);
+  map_vector<T, 2, 1>({gates, gates + args.width},
+                      {static_cast<T*>(args.y) + place.row * args.width + place.column}, place.left,
+                      [&](const float(&gate_up)[2], float(&y)[1]) {
+                        y[0] = activation(args.f, gate_up[0]).y * gate_up[1];
+                      });
 }
 
 template <class T>
@@ -86,18 +86,15 @@ __global__ void __launch_bounds__(kBlockThreads) activate_gated_bwd(GatedActivat
   if (place.left <= 0) return;
   const std::int64_t at = place.row * 2 * args.width + place.column;
   const T* const gates = static_cast<const T*>(args.gate_up) + at;
-  const Vector<T> gate = read(gates, place.left), up = read(gates + args.width, place.left);
-  const Vector<T> dy =
-      read(static_cast<const T*>(args.dy) + place.row * args.width + place.column, place.left);
-  Vector<T> d_gate, d_up;
-  for (int i = 0; i < kVector<T>; ++i) {
-    const Value value = activation(args.f, gate[i]);
-    d_gate.set(i, dy[i] * up[i] * value.slope);
-    d_up.set(i, dy[i] * value.y);
-  }
-  T* const out = static_cast<T*>(args.d_gate_up) + at;
-  write(out, d_gate, place.left);
-  write(out + args.width, d_up, place.left);
+  const T* const dy = static_cast<const T*>(args.dy) + place.row * args.width + place.column;
+  T* const d_gates = static_cast<T*>(args.d_gate_up) + at;
+  map_vector<T, 3, 2>({gates, gates + args.width, dy}, {d_gates, d_gates + args.width}, place.left,
+                      [&](const float(&in)[3], float(&out)[2]) {
+                        const auto& [gate, up, dy] = in;
+                        const Value value = activation(args.f, gate);
+                        out[0] = dy * up * value.slope;
+                        out[1] = dy * value.y;
+                      });
 }
 
 /// The fewest blocks for a row, with as many threads each.

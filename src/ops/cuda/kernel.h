@@ -87,6 +87,12 @@ __device__ bool is_whole_vector(const T* at, std::int64_t count) {
   return count >= kVector<T> && reinterpret_cast<std::uintptr_t>(at) % sizeof(Vector<T>) == 0;
 }
 
+/// Whether a whole vector begins at each place, of which `count` elements exist.
+template <class... T>
+__device__ bool are_whole_vectors(std::int64_t count, const T*... at) {
+  return (is_whole_vector(at, count) && ...);
+}
+
 /// The first `count` elements at `from`, at most a vector of them, then zeros.
 template <class T>
 __device__ Vector<T> read(const T* from, std::int64_t count) {
@@ -110,6 +116,67 @@ __device__ void write(T* to, const Vector<T>& x, std::int64_t count) {
 #pragma unroll
   for (int i = 0; i < kVector<T>; ++i)
     if (i < count) to[i] = x.elements[i];
+}
+
+/// read() and write() for rows. If they are whole, they consist of aligned vectors, so that each
+/// vector is there or not. With code for parts of vectors, nvcc takes each vector apart before it
+/// loads the next one: on an H200, norms then reached 33 to 58 % of the rate of copies.
+template <bool kWhole, class T>
+__device__ Vector<T> read_of_row(const T* from, std::int64_t count) {
+  if constexpr (!kWhole) return read(from, count);
+  uint4 words{};
+  if (count > 0) words = *reinterpret_cast<const uint4*>(from);
+  return as_vector<T>(words);
+}
+template <bool kWhole, class T>
+__device__ void write_of_row(T* to, const Vector<T>& x, std::int64_t count) {
+  if constexpr (!kWhole) return write(to, x, count);
+  if (count > 0) store_vector(to, x);
+}
+
+/// Calls fn with whether a thread's vectors are whole, as a type, so that the code for whole ones
+/// is apart.
+template <class Fn>
+__device__ void visit_whole(bool whole, const Fn& fn) {
+  if (whole)
+    fn(std::true_type());
+  else
+    fn(std::false_type());
+}
+
+/// Computes `count` elements, at most a vector of them, at each place of `to` from those at each
+/// place of `from`, by fn(inputs, outputs) of floats. A place of both may be the same.
+template <class T, int kIn, int kOut, class Fn>
+__device__ void map_vector(const T* const (&from)[kIn], T* const (&to)[kOut], std::int64_t count,
+                           const Fn& fn) {
+  bool whole = true;
+  for (const T* at : from) whole = whole && is_whole_vector(at, count);
+  for (const T* at : to) whole = whole && is_whole_vector(at, count);
+  float in[kIn], out[kOut];
+  if (whole) {
+    Vector<T> read[kIn], written[kOut];
+#pragma unroll
+    for (int k = 0; k < kIn; ++k) read[k] = load_vector(from[k]);
+#pragma unroll
+    for (int i = 0; i < kVector<T>; ++i) {
+#pragma unroll
+      for (int k = 0; k < kIn; ++k) in[k] = read[k][i];
+      fn(in, out);
+#pragma unroll
+      for (int k = 0; k < kOut; ++k) written[k].set(i, out[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < kOut; ++k) store_vector(to[k], written[k]);
+    return;
+  }
+#pragma unroll 1
+  for (int i = 0; i < kVector<T> && i < count; ++i) {
+#pragma unroll
+    for (int k = 0; k < kIn; ++k) in[k] = to_float(from[k][i]);
+    fn(in, out);
+#pragma unroll
+    for (int k = 0; k < kOut; ++k) store(to[k] + i, out[k]);
+  }
 }
 
 /// Threads of a block, in kernels that say no other number. A kernel has the number that it is

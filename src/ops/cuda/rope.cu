@@ -7,16 +7,17 @@
 namespace hgt::cuda {
 namespace {
 
-/// `width` floats of a table's row from column c on: one per element of a vector of T.
-template <class T>
+/// Floats of a table's row, of which `count` are left from `from` on: one per element of a vector
+/// of T.
+template <class T, bool kWhole>
 struct Angles {
   float values[kVector<T>];
 
-  __device__ Angles(const float* row, std::int64_t c, std::int64_t width) {
+  __device__ Angles(const float* from, std::int64_t count) {
     constexpr int kFloats = kVector<float>;
 #pragma unroll
     for (int first = 0; first < kVector<T>; first += kFloats) {
-      const Vector<float> part = read(row + c + first, width - c - first);
+      const Vector<float> part = read_of_row<kWhole>(from + first, count - first);
 #pragma unroll
       for (int i = 0; i < kFloats; ++i) values[first + i] = part[i];
     }
@@ -35,16 +36,22 @@ __global__ void __launch_bounds__(kBlockThreads) rotate_pairs(RopeArgs args) {
     const std::int64_t c = std::int64_t{at % vectors} * kVector<T>, left = half - c;
     T* const first = row + at / vectors * args.x.head_stride + c;
     T* const second = first + half;
-    const Angles<T> cos(args.cos + place * half, c, half), sin(args.sin + place * half, c, half);
-    Vector<T> x = read(first, left), y = read(second, left);
+    const float *const cosines = args.cos + place * half + c, *const sines =
+                                                                  args.sin + place * half + c;
+    const bool whole =
+        are_whole_vectors(left, first, second) && are_whole_vectors(left, cosines, sines);
+    visit_whole(whole, [&](auto whole) {
+      Vector<T> x = read_of_row<whole>(first, left), y = read_of_row<whole>(second, left);
+      const Angles<T, whole> cos(cosines, left), sin(sines, left);
 #pragma unroll
-    for (int i = 0; i < kVector<T>; ++i) {
-      const float turn = args.direction * sin.values[i], a = x[i], d = y[i];
-      x.set(i, a * cos.values[i] - d * turn);
-      y.set(i, d * cos.values[i] + a * turn);
-    }
-    write(first, x, left);
-    write(second, y, left);
+      for (int i = 0; i < kVector<T>; ++i) {
+        const float turn = args.direction * sin.values[i], a = x[i], d = y[i];
+        x.set(i, a * cos.values[i] - d * turn);
+        y.set(i, d * cos.values[i] + a * turn);
+      }
+      write_of_row<whole>(first, x, left);
+      write_of_row<whole>(second, y, left);
+    });
   }
 }
 

@@ -69,22 +69,6 @@ void visit_rows(int held, bool whole, const Fn& fn) {
   call(std::integral_constant<int, 8>());
 }
 
-/// read() and write() for rows. Whole rows consist of aligned vectors, so that each vector is there
-/// or not. With code for parts of vectors, nvcc takes each vector apart before it loads the next
-/// one: on an H200, norms then reached 33 to 58 % of the rate of copies.
-template <bool kWhole, class T>
-__device__ Vector<T> read_of_row(const T* from, std::int64_t count) {
-  if constexpr (!kWhole) return read(from, count);
-  uint4 words{};
-  if (count > 0) words = *reinterpret_cast<const uint4*>(from);
-  return as_vector<T>(words);
-}
-template <bool kWhole, class T>
-__device__ void write_of_row(T* to, const Vector<T>& x, std::int64_t count) {
-  if constexpr (!kWhole) return write(to, x, count);
-  if (count > 0) store_vector(to, x);
-}
-
 /// The thread's index among those of its row, and the row's index in the grid.
 struct RowThread {
   unsigned index, threads;

@@ -107,17 +107,26 @@ template <class T, int N>
 __device__ void write_back(const Part& part, const FlatValues& flat, Floats<N>& elements,
                            std::uint64_t key, Rounded what) {
   if constexpr (!std::is_same_v<T, float>) {
+    static_assert(kRoundedByCounter % N == 0);
     WholeElement whole(part.piece, part.first);
     std::int64_t counter = whole.index / kRoundedByCounter;
     auto words = rounding_words(key, part.piece.stream, what, counter);
+    if (whole.index % N == 0 &&
+        whole.run >= N) {  // all have the same counter, as almost everywhere
+      const std::int64_t first = N < kRoundedByCounter ? whole.index : 0;
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      if (whole.index / kRoundedByCounter != counter) {
-        counter = whole.index / kRoundedByCounter;
-        words = rounding_words(key, part.piece.stream, what, counter);
+      for (int i = 0; i < N; ++i)
+        elements.x[i] = round_stochastically(elements.x[i], rounding_number(words, first + i));
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        if (whole.index / kRoundedByCounter != counter) {
+          counter = whole.index / kRoundedByCounter;
+          words = rounding_words(key, part.piece.stream, what, counter);
+        }
+        elements.x[i] = round_stochastically(elements.x[i], rounding_number(words, whole.index));
+        whole.advance(part.piece, 1);
       }
-      elements.x[i] = round_stochastically(elements.x[i], rounding_number(words, whole.index));
-      whole.advance(part.piece, 1);
     }
   }
   part.template write<T>(flat, elements);
