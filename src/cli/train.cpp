@@ -155,8 +155,8 @@ class Train final : public Command {
     flags_.on_hosts.hostfile_text = received_file(flags_.on_hosts.hostfile);
     if (const auto code = start_nodes(flags_.on_hosts, {}, flags_.dry_run)) return *code;
     take_scheduler(flags_.on_hosts);
-    take_this_machine(flags_);
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));
+    take_this_machine(flags_);
     if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
     require_own_start(flags_.detach, rendezvous_.has_value());
     if (moves_to_first_host(flags_.detach, hosts_of(flags_))) {

@@ -342,6 +342,8 @@ class HostsTest(HostsCase):
         out, _ = self.run_on_hosts('--config', 'config.json', '--include', 'localhost:0,2', '--dry_run', hosts=None, cwd=folder,
                                    command=('train',))
         self.assertRegex(out, r'"device": "cuda"')
+        _, err = self.train_on_hosts(folder, 'alone', '--join_timeout', '5', hosts='localhost:2', exit_code=2)
+        self.assertIn('--join_timeout is only for commands that are started on each node', err)
 
     def test_training_on_hosts_is_resumed_from_its_checkpoint(self):
         folder = self.prepare('resuming', 3)
