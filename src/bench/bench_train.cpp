@@ -25,26 +25,49 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The time of a step's products alone: for each, its number in a step times its median time.
-Json limit_json(const std::vector<Product>& products, const ProductRunner& runner,
-                const std::vector<std::vector<double>>& product_ms, double& limit_ms) {
-  Json out = Json::array();
-  limit_ms = 0;
-  for (std::size_t i = 0; i < products.size(); ++i) {
-    const Product& p = products[i];
-    const Spread ms = spread_of(product_ms[i]);
-    limit_ms += p.step_flops / p.flops() * ms.median;
-    out.push_back({{"product", p.name},
-                   {"m", p.m},
-                   {"n", p.n},
-                   {"k", p.k},
-                   {"calls_per_step", p.step_flops / p.flops()},
-                   {"ms", to_json(ms)},
-                   {"flops_per_sec", p.flops() / (ms.median * 1e-3)},
-                   {"kernel", runner.kernel(p)}});
+/// The products of a step's linear layers, timed one by one.
+class TimedProducts {
+ public:
+  TimedProducts(const Config& config, Stream stream)
+      : products_(weight_products(config)),
+        runner_(products_, config.precision.compute_dtype(), stream),
+        ms_(products_.size()) {}
+
+  void time_each() {
+    for (std::size_t i = 0; i < products_.size(); ++i) ms_[i].push_back(runner_.run(products_[i]));
   }
-  return out;
-}
+  /// The time of a step that consists of these products: for each, its number in a step times its
+  /// median time.
+  double step_ms() const {
+    double ms = 0;
+    for (std::size_t i = 0; i < products_.size(); ++i)
+      ms += calls(products_[i]) * spread_of(ms_[i]).median;
+    return ms;
+  }
+  Json json() const {
+    Json out = Json::array();
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      const Product& p = products_[i];
+      const Spread ms = spread_of(ms_[i]);
+      out.push_back({{"product", p.name},
+                     {"m", p.m},
+                     {"n", p.n},
+                     {"k", p.k},
+                     {"calls_per_step", calls(p)},
+                     {"ms", to_json(ms)},
+                     {"flops_per_sec", p.flops() / (ms.median * 1e-3)},
+                     {"kernel", runner_.kernel(p)}});
+    }
+    return out;
+  }
+
+ private:
+  static double calls(const Product& p) { return p.step_flops / p.flops(); }
+
+  const std::vector<Product> products_;
+  const ProductRunner runner_;
+  std::vector<std::vector<double>> ms_;  ///< of each product
+};
 
 }  // namespace
 
@@ -66,36 +89,28 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   // On the CPU, steps and products alternate, so that other load on the machine affects both. On a
   // GPU, steps follow each other without a gap, and products come after the run, because a large
   // model may leave no room for their operands.
-  const std::vector<Product> products = weight_products(planned);
-  std::optional<ProductRunner> runner;
-  std::vector<double> step_ms;
-  std::vector<std::vector<double>> product_ms(products.size());
-  const auto time_products = [&] {
-    for (std::size_t p = 0; p < products.size(); ++p)
-      product_ms[p].push_back(runner->run(products[p]));
-  };
-  if (run->stream().device().is_cpu())
-    runner.emplace(products, config.precision.compute_dtype(), run->stream());
+  std::optional<ComputeStream> device;  // of the products, if not the run's
+  std::optional<TimedProducts> products;
+  if (run->stream().device().is_cpu()) products.emplace(planned, run->stream());
   run->step();  // not timed: its time would include that of the measurements above
+  std::vector<double> step_ms;
   for (std::int64_t i = 0; i < steps; ++i) {
     step_ms.push_back(run->step());
-    if (runner) time_products();
+    if (products) products->time_each();
   }
-  std::optional<ComputeStream> device;
-  if (!runner) {
+  if (!products) {
     run.reset();
     device.emplace(/*cuda=*/true, static_cast<int>(config.hardware.threads),
                    config.training.deterministic);
     if (config.training.deterministic) disable_gemm_autotuning(device->get().queue());
-    runner.emplace(products, config.precision.compute_dtype(), device->get());
-    for (std::int64_t i = 0; i < steps; ++i) time_products();
+    products.emplace(planned, device->get());
+    for (std::int64_t i = 0; i < steps; ++i) products->time_each();
   }
 
   const Spread ms = spread_of(step_ms);
   const std::int64_t tokens = config.batch.train_batch_size * config.training.seq_length;
   const auto tokens_per_sec = [&](double ms) { return static_cast<double>(tokens) / ms * 1e3; };
-  double limit_ms = 0;
-  const Json limit = limit_json(products, *runner, product_ms, limit_ms);
+  const double limit_ms = products->step_ms();
   out["steps"] = steps;
   out["parameters"] = parameters;
   out["tokens_per_step"] = tokens;
@@ -114,7 +129,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   out["rss_before_bytes"] = bytes_before;
   out["planned_bytes"] =
       total_bytes(memory_table(planned, static_cast<int>(config.hardware.threads)));
-  out["products"] = limit;
+  out["products"] = products->json();
   return out;
 }
 
