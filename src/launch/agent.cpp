@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <sstream>
 #include <utility>
 
@@ -69,8 +70,10 @@ void Agent::say_hello(VisibleDevices devices) {
   link_.send(AgentHello{kAgentVersion, ssh_address(), static_cast<int>(devices_.gpus.size())});
 }
 
-void Agent::with_ranks(std::uint32_t attempt, const std::function<void(LocalRanks&)>& act) {
-  if (ranks_ && ranks_->attempt() == attempt) act(*ranks_);
+template <class Message, class Act>
+void Agent::with_ranks(const Frame& frame, const Act& act) {
+  const auto message = decode_payload<Message>(frame.payload);
+  if (ranks_ && ranks_->attempt() == message.attempt) std::invoke(act, *ranks_, message);
 }
 
 void Agent::on_frame(const Frame& frame) {
@@ -93,27 +96,18 @@ void Agent::on_frame(const Frame& frame) {
       return reserve_port(decode_payload<ReservePort>(frame.payload));
     case MessageKind::kSpawn:
       return spawn(decode_payload<Spawn>(frame.payload));
-    case MessageKind::kRankCommand: {
-      const auto message = decode_payload<RankCommand>(frame.payload);
-      return with_ranks(message.attempt, [&](LocalRanks& ranks) { ranks.command(message); });
-    }
-    case MessageKind::kSignalRanks: {
-      const auto message = decode_payload<SignalRanks>(frame.payload);
-      return with_ranks(message.attempt, [&](LocalRanks& ranks) { ranks.signal(message); });
-    }
-    case MessageKind::kKillGuards: {
-      const auto message = decode_payload<KillGuards>(frame.payload);
-      return with_ranks(message.attempt, [](LocalRanks& ranks) { ranks.kill_guards(); });
-    }
-    case MessageKind::kCloseChannel: {
-      const auto message = decode_payload<CloseChannel>(frame.payload);
-      return with_ranks(message.attempt,
-                        [&](LocalRanks& ranks) { ranks.close_channel(message.rank); });
-    }
-    case MessageKind::kAgentStoreValue: {
-      const auto message = decode_payload<AgentStoreValue>(frame.payload);
-      return with_ranks(message.attempt, [&](LocalRanks& ranks) { ranks.put(message); });
-    }
+    case MessageKind::kRankCommand:
+      return with_ranks<RankCommand>(frame, &LocalRanks::command);
+    case MessageKind::kSignalRanks:
+      return with_ranks<SignalRanks>(frame, &LocalRanks::signal);
+    case MessageKind::kKillGuards:
+      return with_ranks<KillGuards>(frame, [](LocalRanks& ranks, auto&) { ranks.kill_guards(); });
+    case MessageKind::kCloseChannel:
+      return with_ranks<CloseChannel>(frame, [](LocalRanks& ranks, const CloseChannel& message) {
+        ranks.close_channel(message.rank);
+      });
+    case MessageKind::kAgentStoreValue:
+      return with_ranks<AgentStoreValue>(frame, &LocalRanks::put);
     case MessageKind::kWelcome: {
       const auto message = decode_payload<Welcome>(frame.payload);
       if (message.lease_ms <= 0 || message.lease_ms > kMaxLeaseMs) refuse_payload();

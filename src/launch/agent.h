@@ -78,7 +78,9 @@ class Agent {
   void listen_for_link(const ListenForLink& message);
   void measure(const MeasureLink& message);
   void spawn(const Spawn& order);
-  void with_ranks(std::uint32_t attempt, const std::function<void(LocalRanks&)>& act);
+  /// Carries out a message to the ranks of an attempt, unless they are no longer the last Spawn's.
+  template <class Message, class Act>
+  void with_ranks(const Frame& frame, const Act& act);
   void end_now();
 
   const Context context_;
