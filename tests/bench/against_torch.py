@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hgtrain's CPU training step beside PyTorch's, in turns: the tokens a second of each, their ratio, and the share of
+"""hgtrain's CPU training step and PyTorch's, alternately: the tokens a second of each, their ratio, and the share of
 the GEMM limit.
 
     python3 tests/bench/against_torch.py build/hgtrain --shape small --threads 1 [--dtype bf16] [--rounds 5]

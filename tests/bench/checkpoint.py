@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How fast checkpoints of GPT-2 124m are saved and loaded, beside dd on the same disk, and what a save costs the training.
+"""How fast checkpoints of GPT-2 124m are saved and loaded, compared with dd on the same disk, and what a save costs the training.
 
     python3 tests/bench/checkpoint.py build/hgtrain [--workers 1] [--folder .] [--rounds 3]
 

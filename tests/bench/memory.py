@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The memory that a training worker takes, seen from outside, beside the table that --dry_run prints.
+"""The memory that a training worker takes, seen from outside, compared with the table that --dry_run prints.
 
     python3 tests/bench/memory.py build/hgtrain [--threads 2] [--quick]
 
 Measured is the most that was ever resident, less that of a worker with next to nothing to train. Covers GPT-2 124m (fp32,
 bf16, recompute, ZeRO on two workers), a few shapes of each family, layouts with every kind of split, saves, and a small
-model on a sample of 8192 tokens, whose scores and logits would be gigabytes; --quick leaves most of it out. Exits 1 if the table is off by more than --most and --allowance.
+model on a sample of 8192 tokens, whose scores and logits would be gigabytes; --quick leaves most of it out. Exits with 1
+if the table is off by more than --most and --allowance.
 """
 import argparse
 import json
@@ -129,7 +130,7 @@ class Worker:
                    for table in tables)
 
     def peak_bytes(self, config):
-        """Of the largest process below the front, by the kernel's count. `resumed`: of the job that goes on."""
+        """Of the largest process below the front, by the kernel's count. `resumed`: of the job that is resumed."""
         arguments = *self.arguments(config), '--run_dir', 'run'
         if config.get('resumed'):
             self.call(*arguments, '--training.train_iters', '1')

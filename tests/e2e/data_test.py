@@ -34,13 +34,13 @@ class DataTest(unittest.TestCase):
         shutil.copytree(self.folder / 'run', self.folder / 'twin')
         self.assertIn('resuming from step 5', self.train('run', '--resume', 'auto', *there))
 
-        (self.folder / 'elsewhere/data.json').unlink()  # which would tell at once
+        (self.folder / 'elsewhere/data.json').unlink()  # which would show it at once
         self.change('elsewhere/data.bin', lambda b: b[:len(b) // 2] + b'a\0' + b[len(b) // 2 + 2:])
         model = '--model.vocab_size', 257, '--data.end_of_text', 256  # what the manifest said
         err = self.train('twin', '--resume', 'auto', *there, *model, exit_code=2)
         self.assertIn('was trained on other batches', err)
 
-    def test_json_of_prepare_lists_what_was_passed_over(self):
+    def test_json_of_prepare_lists_what_was_skipped(self):
         (self.folder / 'mix').mkdir()
         for name, text in (('a.txt', 'some text'), ('b.csv', 'x,y'), ('c.json', '[1]')):
             (self.folder / 'mix' / name).write_text(text)

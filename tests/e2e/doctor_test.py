@@ -20,7 +20,7 @@ TOOLKIT = ('libcudart.so.13', 'libcublasLt.so.13', 'libcudnn.so.9', 'libnccl.so.
 @unittest.skipIf(GPU_HERE, 'this machine has a driver of its own')
 class DoctorTest(unittest.TestCase):
     def setUp(self):
-        """The programs in a folder of their own: where they were built there may be a real CUDA module beside them."""
+        """The programs in a folder of their own: where they were built there may be a real CUDA module next to them."""
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=PROGRAM.parent))
         self.addCleanup(shutil.rmtree, self.folder)
         for name in ('hgtrain', 'hgtrain-worker'):

@@ -70,7 +70,7 @@ class ElasticTest(HostsCase):
             self.assertEqual(self.hosts_of(run), list(hosts))
 
     def assert_close_to_whole(self, run):
-        """The same steps, samples and batches: only the order of sums differs, which tells more and more as training goes on."""
+        """The same steps, samples and batches: only the order of sums differs, whose effect grows with the steps."""
         for (step, loss, eval_loss), (_, one, eval_one) in zip(self.losses(self.folder, run), self.losses(self.folder, 'whole'), strict=True):
             rounding = 1e-6 if step <= 100 else 1e-4
             self.assertAlmostEqual(loss, one, delta=rounding * one, msg=f'step {step}')
@@ -83,7 +83,7 @@ class ElasticTest(HostsCase):
         found = [re.findall(rf' step {step} samples \[([\d,]*)\]', log)[-1] for log in logs]
         return sorted(int(sample) for samples in found for sample in samples.split(','))
 
-    def test_a_job_goes_on_without_a_lost_host_on_the_same_samples(self):
+    def test_a_job_continues_without_a_lost_host_on_the_same_samples(self):
         for lost, left in (('b', 'a'), ('a', 'b')):
             run = f'on_{left}'
             process = self.start_training('a slots=1\nb slots=1\n', run, '--nnodes', '1:2')

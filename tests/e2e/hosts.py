@@ -209,7 +209,7 @@ class HostsCase(unittest.TestCase):
         self.wait_until_nothing_is_left()
 
     def wait_until_nothing_is_left(self, seconds=10, but=b'\0\0'):
-        """On any host, but for command lines that end with `but`."""
+        """On any host, except for command lines that end with `but`."""
         deadline = time.monotonic() + seconds
         while left := [line for line in left_on_hosts() if not line.endswith(but)]:
             self.assertLess(time.monotonic(), deadline, left)

@@ -12,7 +12,7 @@ class HostsCudaTest(hosts.HostsCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        programs = pathlib.Path(cls.temporary.name) / 'programs'  # beside the built ones may lie a module of real CUDA
+        programs = pathlib.Path(cls.temporary.name) / 'programs'  # next to the built ones there may be a module of real CUDA
         programs.mkdir()
         for name in 'hgtrain', 'hgtrain-worker':
             shutil.copy(hosts.PROGRAM.parent / name, programs)

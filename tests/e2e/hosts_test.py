@@ -65,7 +65,7 @@ class HostsTest(HostsCase):
                                    'sh', '-c', 'echo $RANK $MASTER_ADDR:$MASTER_PORT')
         self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] {rank} {self.hosts.fast}.1:29501' for rank in range(4)])
 
-    def test_logs_of_other_hosts_are_read_there_by_the_command_that_is_said(self):
+    def test_logs_of_other_hosts_are_read_there_by_the_command_that_is_printed(self):
         logs = self.work / "b's logs"
         logs.mkdir()
         with self.hosts.without('b', logs):
@@ -191,7 +191,7 @@ class HostsTest(HostsCase):
             _, err = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 6, err)
             self.assertIn('error: host b is lost: ', err)
-            self.wait_until_nothing_is_left()  # though the host cannot be reached
+            self.wait_until_nothing_is_left()  # although the host cannot be reached
         finally:
             sh('ip', 'link', 'set', f'{self.hosts.bridge}b', 'up')
 
@@ -321,7 +321,7 @@ class HostsTest(HostsCase):
             sh(*inside, 'umount', '--lazy', there)
         self.assertRegex(err, r'the tokenizer \S+ of rank [23] on b is not the same as rank 0')
 
-    def test_training_is_on_gpus_if_hostfile_or_flags_speak_of_them(self):
+    def test_training_is_on_gpus_if_hostfile_or_flags_ask_for_them(self):
         folder = self.prepare('with_gpus', 3)
         for gpus, flags, device, is_said in ((' gpus=0', (), 'cuda', False), (' gpus=0', ('--device', 'cpu'), 'cpu', False),
                                              ('', (), 'cpu', True), ('', ('--device', 'cuda'), 'cuda', False), ('', ('--num_gpus', '1'), 'cuda', False)):

@@ -24,7 +24,7 @@ class InstallTest(unittest.TestCase):
                        capture_output=True)
         self.prefix = next(folder.rglob('bin/hgtrain')).parent.parent
 
-    def test_programs_are_stripped_and_their_symbols_lie_beside_them(self):
+    def test_programs_are_stripped_and_their_symbols_lie_next_to_them(self):
         bin = self.prefix / 'bin'
         for name in 'hgtrain', 'hgtrain-worker':
             sections = subprocess.run(['readelf', '-SW', bin / name], check=True, capture_output=True, text=True).stdout

@@ -138,7 +138,7 @@ def workers_of(process):
 
 
 def stop_computing(pid):
-    """Stops a worker's main thread while it computes. Its other threads, such as the one that sends heartbeats, go on."""
+    """Stops a worker's main thread while it computes. Its other threads, such as the one that sends heartbeats, continue."""
     seize, interrupt, resume, futex = 0x4206, 0x4207, 7, '202'
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     if ptrace(seize, pid, None, None) != 0:
@@ -179,7 +179,7 @@ class JobTest(unittest.TestCase):
         return [(m['step'], m['loss'], m['grad_norm'], m.get('eval_loss')) for m in self.job.metrics(run)]
 
     def assert_close(self, run, expected):
-        """The losses, norms and evaluations of two runs are equal but for rounding."""
+        """The losses, norms and evaluations of two runs are equal except for rounding."""
         for one, other in zip(self.numbers(run), self.numbers(expected), strict=True):
             for a, b in zip(one, other, strict=True):
                 if b is not None:
@@ -194,7 +194,7 @@ class JobTest(unittest.TestCase):
             self.assert_close(run, name)
 
     def assert_each_resumes_in_the_next(self, model, layouts):
-        """Runs of layouts, each as flags and a number of workers, go on in the next one's, and end as one worker's."""
+        """A run of each layout (flags and a number of workers) is resumed in the next one, and all end as one worker's."""
         self.job.train('unbroken', *model, workers=1)
         for (flags, workers), (other, other_workers) in zip(layouts, layouts[1:] + layouts[:1], strict=True):
             run = f'from {workers} {flags}'.replace('/', '')

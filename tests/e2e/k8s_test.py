@@ -12,7 +12,7 @@ import time
 import hosts
 from hosts import MARK, PROGRAM, HostsCase, command_lines
 
-# A container's root: this machine's folders, but for those that belong to the pod.
+# A container's root: this machine's folders, except for those that belong to the pod.
 CONTAINER = r"""set -e
 root=$1 names=$2; shift 2
 mount -t tmpfs tmpfs $root

@@ -76,7 +76,7 @@ class MpiTest(HostsCase):
         self.assertEqual(process.returncode, 75, out + err)
         self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')))
 
-    def test_where_the_first_node_is_must_be_said(self):
+    def test_the_address_of_the_first_node_must_be_given(self):
         _, err = self.mpirun('--map-by', 'ppr:1:node', 'launch', '--', 'true', master=False, exit_code=2)
         self.assertIn('add --master_addr with', err)
 

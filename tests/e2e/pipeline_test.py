@@ -131,7 +131,7 @@ class PipelineTest(job.JobTest):
         self.job.train('killed', *MODEL, *stages(2), '--resume', 'auto', workers=4)
         self.assertEqual(self.job.losses('killed'), self.job.losses('unkilled'))
 
-    def test_all_workers_tell_the_bad_tensor_of_one_worker_and_the_one_that_has_it_is_blamed(self):
+    def test_all_workers_name_the_bad_tensor_of_one_worker_and_the_one_that_has_it_is_blamed(self):
         said = []
         for n in 1, 2, 3:
             self.job.train(f'bad{n}', *LLAMA, *stages(n), '--optimizer.params.lr', 1e30, exit_code=5, workers=n)

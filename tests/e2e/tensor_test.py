@@ -72,13 +72,13 @@ class TensorTest(job.JobTest):
         self.job.train('killed', *MODEL, *tensor(2), '--resume', 'auto', workers=2)
         self.assertEqual(self.numbers('killed'), self.numbers('unkilled'))
 
-    def test_all_workers_tell_the_bad_tensor_of_one_worker(self):
+    def test_all_workers_name_the_bad_tensor_of_one_worker(self):
         said = []
         for n in 1, 2, 4:
             self.job.train(f'bad{n}', *MODEL, *tensor(n), '--optimizer.params.lr', 1e30, exit_code=5, workers=n)
-            told = self.job.bad_tensors(f'bad{n}', n)
-            self.assertEqual(set(told), {told[0]})
-            said.append(told[0].split(':')[0])
+            named = self.job.bad_tensors(f'bad{n}', n)
+            self.assertEqual(set(named), {named[0]})
+            said.append(named[0].split(':')[0])
         self.assertEqual(set(said), {said[0]})
 
     def test_sizes_that_do_not_fit_are_refused(self):

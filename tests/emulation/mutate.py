@@ -95,7 +95,7 @@ def device_code(code):
 
 
 def until(code, at, step, stops):
-    """Goes on from `at` to the first of the stops, or to the bracket that encloses it."""
+    """Continues from `at` to the first of the stops, or to the bracket that encloses it."""
     depth = 0
     inward, outward = (')]}', '([{') if step < 0 else ('([{', ')]}')
     while True:

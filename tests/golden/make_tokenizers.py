@@ -139,7 +139,7 @@ for make in (gpt2, llama3, qwen3, llama2, mixed):
     if special != plain:
         golden['ids_with_special_tokens'][make.__name__] = special
 
-# Bytes that are no UTF-8, as Python decodes them.
+# Bytes that are not UTF-8, as Python decodes them.
 broken = ['80', '61ff62', 'c0af', 'c3', 'e282', 'e28261', 'eda080', 'f09f98', 'f0808080', 'f4908080', 'e0809f', 'fefe6162', 'c3a9c3', 'f09f9880f09f']
 golden['broken'] = broken
 golden['broken_ids'] = [gpt2().encode(bytes.fromhex(b).decode(errors='replace')).ids for b in broken]

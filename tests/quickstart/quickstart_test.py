@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """scripts/quickstart as a user runs it: the losses fall, the validation loss ends below a trigram model's on the same
-split, each step stands once in the metrics although the run was stopped and resumed, and the sample is text."""
+split, each step occurs once in the metrics although the run was stopped and resumed, and the sample is text."""
 import json
 import pathlib
 import re

@@ -72,7 +72,7 @@ class CudaFromPypi(Checkout):
         self.assertTrue((self.folder / '.venv/asked').read_text().endswith(' nvidia-nccl-cu12\n'))
         self.assertTrue((self.folder / '.venv/cuda/include/nccl.h').exists())
 
-    def test_a_driver_without_a_toolkit_gets_the_wheels_as_a_toolkit_and_hears_so(self):
+    def test_a_driver_without_a_toolkit_gets_the_wheels_as_a_toolkit_and_a_message_says_so(self):
         done = self.run_script()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn('NVIDIA driver 580.65.06 but no CUDA toolkit: installing', done.stdout)
@@ -88,7 +88,7 @@ class CudaFromPypi(Checkout):
         self.assertIn('driver 535.104.05 is older than CUDA 13 needs (580)', done.stderr)
         self.assertIn('scripts/build -Dcuda=disabled', done.stderr)
 
-    def test_without_the_index_it_does_not_go_on_for_the_cpu_alone(self):
+    def test_without_the_index_it_does_not_continue_for_the_cpu_alone(self):
         done = self.run_script(PIP_FAILS='1')
         self.assertEqual(done.returncode, 1)
         self.assertIn('could not be installed', done.stderr)
@@ -112,7 +112,7 @@ class Test(Checkout):
     def test_a_runner_that_leaves_no_log_is_a_failure(self):
         self.assertEqual(self.run_test('', 'exit 1'), (1, '0 passed, 1 failed'))
 
-    def test_test_cases_are_added_up(self):
+    def test_test_cases_are_summed(self):
         log = self.log('{"name":"a","result":"OK","stdout":"All tests passed (9 assertions in 4 test cases)"}',
                        '{"name":"b","result":"OK"}', '{"name":"c","result":"SKIP"}')
         self.assertEqual(self.run_test('', log), (0, '5 passed, 0 failed'))

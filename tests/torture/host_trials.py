@@ -34,7 +34,7 @@ class Fault:
 
     @property
     def is_silence(self):
-        """Only the lease tells."""
+        """Whether only the lease shows the fault."""
         return self.action in ('stop', 'cut') and self.target in ('agent', 'ssh', 'sshd', 'link')
 
 
@@ -193,7 +193,7 @@ class Work:
             send(fault.pid, signal.SIGCONT)
 
     def check_nothing_is_left(self, fault):
-        """But for the process that is stopped itself; once it goes on, it ends too."""
+        """Except for the process that is stopped itself; once it continues, it ends, too."""
         stopped = fault.pid if fault and fault.action == 'stop' else None
         self.wait_until_gone(10 + BUSY, lambda: self.place.left(but=stopped))
         if stopped:

@@ -157,7 +157,7 @@ class Process:
 
 @dataclasses.dataclass
 class Outcome:
-    status: int  # as subprocess has it: -9 where SIGKILL ended it
+    status: int  # as subprocess has it: -9 if SIGKILL ended it
     out: str
     err: str
     left_over: list  # processes that outlived the command by more than some seconds (killed by now), busy control groups

@@ -28,7 +28,7 @@ class SupervisorTest(unittest.TestCase):
         self.assertTrue(fault.hit, fault)
         return outcome
 
-    def test_a_program_that_nothing_happens_to_ends_as_ever(self):
+    def test_a_program_without_a_fault_ends_as_usual(self):
         outcome = supervisor.supervise(PREPARE, self.folder)
         self.assertEqual((outcome.status, outcome.left_over, outcome.shared_memory), (0, [], []), outcome.err)
         self.assertTrue((self.folder / 'data/text.json').exists())
