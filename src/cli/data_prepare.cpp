@@ -130,8 +130,8 @@ class DataPrepare final : public Command {
         human_plural(m.documents, "document"), human_bytes(m.source_bytes),
         human_plural(m.source_files, "file"));
     say("tokenizer {}, vocab_size {}, end of text {}\n", m.tokenizer, m.vocab_size, m.end_of_text);
-    print_passed_over(result.other_files, "of other kinds");
-    print_passed_over(result.json_files, "of JSON that is not an object on each line");
+    print_skipped(result.other_files, "of other kinds");
+    print_skipped(result.json_files, "of JSON that is not an object on each line");
     if (!result.json_files.empty())
       say("  of a JSON array, make a line of each element: jq -c '.[]' FILE > FILE.jsonl\n");
     if (result.bad_lines > 0)
@@ -143,7 +143,7 @@ class DataPrepare final : public Command {
           human_plural(result.empty_documents, "empty document"));
   }
 
-  /// The manifest, and what was passed over.
+  /// The manifest, and what was skipped.
   static void print_json(const PrepareResult& result) {
     auto json = parse_json<nlohmann::ordered_json>(to_text(result.manifest));
     json["passed_over"] = {{"other_files", result.other_files},
@@ -156,7 +156,7 @@ class DataPrepare final : public Command {
     say("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   }
 
-  void print_passed_over(const std::vector<std::string>& files, const char* kind) const {
+  void print_skipped(const std::vector<std::string>& files, const char* kind) const {
     if (files.empty()) return;
     const std::size_t shown = std::min<std::size_t>(files.size(), 3);
     say("skipped: {} {} ({}{})\n", human_plural(std::ssize(files), "file"), kind,

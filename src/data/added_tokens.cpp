@@ -69,7 +69,7 @@ std::vector<AddedTokens::Segment> AddedTokens::split(std::string_view text) cons
       continue;
     }
     std::size_t begin = at;
-    at += token->content.size();  // a match that is no single word is passed over as a whole
+    at += token->content.size();  // a match that is not a single word is skipped as a whole
     if (token->single_word && (word_ends_at(text, begin) || word_starts_at(text, at))) continue;
     if (token->lstrip) begin = std::max(space_before(text, begin), done);
     const std::size_t end = token->rstrip ? space_behind(text, at) : at;

@@ -16,8 +16,8 @@ struct SourceFile {
 
 struct SourceFiles {
   std::vector<SourceFile> files;
-  std::int64_t hidden = 0;         ///< passed over
-  std::vector<std::string> other;  ///< passed over: their names say that they hold no text
+  std::int64_t hidden = 0;         ///< skipped
+  std::vector<std::string> other;  ///< skipped: their names say that they hold no text
 };
 
 /// The named files, and those in and below named folders, in byte order of their names. Paths that

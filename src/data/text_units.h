@@ -29,7 +29,7 @@ inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxUncutBytes = std::size_t{256} << 20;
 
-/// Lines that were passed over, and what is wrong with the first of them.
+/// Lines that were skipped, and what is wrong with the first of them.
 struct BadLines {
   std::int64_t count = 0;
   std::string first;
@@ -77,7 +77,7 @@ class TextUnits {
   std::int64_t bytes_before_ = 0;  ///< of finished files
   std::int64_t text_bytes_ = 0;
   std::int64_t binary_files_ = 0;
-  std::vector<std::string> json_files_;  ///< passed over: JSON, but not line by line
+  std::vector<std::string> json_files_;  ///< skipped: JSON, but not line by line
   BadLines bad_lines_;
 };
 

@@ -52,7 +52,9 @@ TEST_CASE("a machine has the memory of all its workers") {
   CHECK(machine_bytes(config, 3) == 3 * machine_bytes(config, 1));
 }
 
-TEST_CASE("settings that suffice alone are named, the cheapest first, and none that is on") {
+TEST_CASE(
+    "settings that suffice alone are named, the cheapest first, without those that are already "
+    "on") {
   Config config = job();
   const std::int64_t bytes = bytes_of(config) - 1;
   CHECK(hint(config, bytes) ==

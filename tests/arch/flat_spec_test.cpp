@@ -17,7 +17,7 @@ Config bf16_with_masters() {
 
 }  // namespace
 
-TEST_CASE("ZeRO's stages share out state and masters, then gradients, then weights") {
+TEST_CASE("ZeRO's stages split state and masters, then gradients, then weights") {
   const Config config = bf16_with_masters();
   for (const int stage : {0, 1, 2, 3}) {
     const FlatSpec spec = flat_spec(config, stage, true);
@@ -35,13 +35,13 @@ TEST_CASE("ZeRO's stages share out state and masters, then gradients, then weigh
   }
 }
 
-TEST_CASE("Parameters without masters are shared out like weights") {
+TEST_CASE("parameters without masters are split like weights") {
   CHECK_FALSE(flat_spec({}, 2, false).parameters.sharded);
   CHECK(flat_spec({}, 3, false).parameters.sharded);
   CHECK_FALSE(flat_spec({}, 3, false).rounded);
 }
 
-TEST_CASE("An offloaded optimizer works in host memory, and the GPU has a copy of the weights") {
+TEST_CASE("an offloaded optimizer works in host memory, and the GPU has a copy of the weights") {
   Config config = bf16_with_masters();
   config.zero.offload_optimizer = "cpu";
   config.training.ema_decay = 0.9;
@@ -58,7 +58,7 @@ TEST_CASE("An offloaded optimizer works in host memory, and the GPU has a copy o
   CHECK_FALSE(spec.sent->sharded);
 }
 
-TEST_CASE("Offloaded weights are gathered from host memory, without a copy on the GPU") {
+TEST_CASE("offloaded weights are gathered from host memory, without a copy on the GPU") {
   Config config = bf16_with_masters();
   config.zero.stage = 3;
   config.zero.offload_optimizer = config.zero.offload_param = "cpu";
@@ -72,7 +72,7 @@ TEST_CASE("Offloaded weights are gathered from host memory, without a copy on th
   CHECK(flat_spec(config, 3, true).rounded->offloaded);
 }
 
-TEST_CASE("Workers on the CPU offload nothing") {
+TEST_CASE("workers on the CPU offload nothing") {
   Config config = bf16_with_masters();
   config.zero.offload_optimizer = "cpu";
   const FlatSpec spec = flat_spec(config, 1, false);

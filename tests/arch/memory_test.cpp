@@ -49,7 +49,7 @@ TEST_CASE("the memory table counts all allocations of a step") {
   CHECK(bytes("rope tables") == -1);
 }
 
-TEST_CASE("the scratch of threads is what the neediest kernel takes") {
+TEST_CASE("the scratch memory of threads is that of the kernel that needs the most") {
   Config config;
   config.model = gpt2_124m();
   config.batch.micro_batch_size = 1;
@@ -235,7 +235,7 @@ TEST_CASE("a stage of an interleaved pipeline holds micro-batches in each of its
   CHECK(bytes("logits in fp32, in oneDNN", 1) == std::int64_t{4} * 64 * 50257);
 }
 
-TEST_CASE("a stage without layers holds what it hands on and nothing of the model") {
+TEST_CASE("a stage without layers holds what it passes on, and nothing of the model") {
   Config config;
   config.model = gpt2_124m();
   config.batch = {.train_batch_size = 8, .micro_batch_size = 1, .gradient_accumulation_steps = 8};
@@ -453,7 +453,7 @@ TEST_CASE("the memory table has the 16-bit gradients that workers send") {
   CHECK(bytes_of("bf16 gradients to send") == 0);
 }
 
-TEST_CASE("what a GPU offloads leaves its table, but for the weights and a step's gradients") {
+TEST_CASE("what a GPU offloads leaves its table, except for the weights and a step's gradients") {
   Config config;
   config.model = gpt2_124m();
   config.hardware.device = "cuda";
@@ -507,7 +507,7 @@ TEST_CASE("what a GPU offloads leaves its table, but for the weights and a step'
   CHECK(offloaded_memory(config).empty());
 }
 
-TEST_CASE("a save copies nothing that is offloaded, unless it goes on during the next steps") {
+TEST_CASE("a save copies nothing that is offloaded, unless it continues during the next steps") {
   Config config;
   config.model = gpt2_124m();
   config.hardware.device = "cuda";

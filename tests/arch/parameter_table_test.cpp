@@ -239,7 +239,7 @@ TEST_CASE("more tensor ranks than tokens leave some without any") {
   tokens.placement({3, 4}).for_each_run({0, 20}, [](const Placement::Run&) { FAIL("a run"); });
 }
 
-TEST_CASE("a padded vocabulary has the places of the unpadded one, and rows behind it") {
+TEST_CASE("a padded vocabulary has the rows of the unpadded one, and then rows of padding") {
   ModelConfig model = gpt2_124m();
   model.tie_word_embeddings = false;
   for (const auto& [ranks, rows] : {std::pair{1, 50304}, {4, 12672}}) {

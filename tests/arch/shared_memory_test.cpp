@@ -49,7 +49,7 @@ TEST_CASE("a worker shares memory with those of each of its groups") {
   CHECK(in_table(job(2)) == 2 * kPieces);
 }
 
-TEST_CASE("in a pipeline a worker shares memory with the stages beside it") {
+TEST_CASE("in a pipeline a worker shares memory with the neighbouring stages") {
   for (const bool tied : {false, true}) {
     Config config = job(1, {.pipeline_parallel_size = 3});
     config.model.tie_word_embeddings = tied;

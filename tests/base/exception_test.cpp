@@ -20,7 +20,7 @@ TEST_CASE("an error in one line names what it is about") {
         "it is damaged (file, rank 1)");
 }
 
-TEST_CASE("what the system refuses is no bug, and the hint names the limit") {
+TEST_CASE("what the system refuses is not a bug, and the hint names the limit") {
   const Error memory = error_from(std::bad_alloc());
   CHECK(memory.kind() == ErrorKind::kDevice);
   CHECK_THAT(memory.hint(), Catch::Contains("ulimit -v"));
@@ -60,7 +60,7 @@ TEST_CASE("a file that the system does not show is named") {
   CHECK(error.message() == "cannot look at run/x: Permission denied");
 }
 
-TEST_CASE("a file that cannot be looked at because resources are short is no damaged data") {
+TEST_CASE("a file that cannot be examined because resources are short is not damaged data") {
   const auto error_of = [](std::errc code) {
     return error_from(
         std::filesystem::filesystem_error("status", "run/x", std::make_error_code(code)));

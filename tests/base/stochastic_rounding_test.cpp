@@ -10,7 +10,7 @@
 
 using namespace hgt;
 
-TEST_CASE("of all numbers to round by, as many round up as the number lies above the one below") {
+TEST_CASE("the probability of rounding up is the number's distance from the one below") {
   for (const float x : {1.00390625f, -3.14159265f, 1e-30f, 6.6e37f, 1.0f, -1e-40f, 0.0f}) {
     const float below = round_stochastically(x, 0);  // by its magnitude
     const float above = round_stochastically(x, 0xffff);

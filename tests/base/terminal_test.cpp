@@ -21,12 +21,13 @@ TEST_CASE("what a terminal takes for a command is written out") {
                   "5m") == "\\u009b5m");  // a CSI of one character
 }
 
-TEST_CASE("text that would be shown in another order than it stands is written out") {
+TEST_CASE("text that a terminal would show in another order than it is stored in is written out") {
   CHECK(printable("a\u202etxt.exe\u2066\u2069\u200f\u061c\u2028") ==
         "a\\u202etxt.exe\\u2066\\u2069\\u200f\\u061c\\u2028");
 }
 
-TEST_CASE("bytes that are not UTF-8 are written out one by one, what follows them is not lost") {
+TEST_CASE(
+    "bytes that are not UTF-8 are written out one by one, and what follows them is not lost") {
   CHECK(printable("\x9b"
                   "31m") == "\\x9b31m");
   CHECK(printable("\xff\xc3") == "\\xff\\xc3");
@@ -40,7 +41,9 @@ TEST_CASE("bytes that are not UTF-8 are written out one by one, what follows the
   CHECK(printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // beyond Unicode
 }
 
-TEST_CASE("a message to the user is safe, and a stream that takes nothing stops nobody") {
+TEST_CASE(
+    "a message to the user is safe for a terminal, and a stream that cannot be written to stops "
+    "nothing") {
   std::ostringstream taken;
   std::streambuf* const before = std::cerr.rdbuf(taken.rdbuf());
   tell("{}\n", "\x1b");

@@ -116,7 +116,7 @@ TEST_CASE("a marker sees both ends of its thread's ops, and nothing else") {
   });
 }
 
-TEST_CASE("a thread goes on in the place of one that ended, if it has its name") {
+TEST_CASE("a thread takes the place of one of the same name that has ended") {
   const Recorded recorded(Recording::kAll);
   for (int i = 0; i < 3; ++i) on_thread("reader", [] { const Span span("read"); });
   const auto threads = recorded_spans();
@@ -126,7 +126,7 @@ TEST_CASE("a thread goes on in the place of one that ended, if it has its name")
   CHECK(spans_of("reader").size() == 3);
 }
 
-TEST_CASE("what finds no room is counted, and forgotten with the rest") {
+TEST_CASE("spans for which there is no room are counted, and dropped with the rest") {
   const Recorded recorded(Recording::kAll);
   on_thread("busy", [] {
     for (int i = 0; i < (1 << 20) + 5; ++i) const Span span("short");

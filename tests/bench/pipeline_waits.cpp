@@ -1,9 +1,9 @@
-// How long the stages of a pipeline wait for each other in real steps, beside the time that follows
-// from the schedules (parallel/pipeline_time.h). Each stage has a layer that also sleeps, so that
-// ranks need no cores of their own. Not part of the tests, because it measures time, for ten
-// minutes:
+// How long the stages of a pipeline wait for each other in real steps, compared with the time that
+// follows from the schedules (parallel/pipeline_time.h). Each stage has a layer that also sleeps,
+// so that ranks need no cores of their own. Not part of the tests, because it measures time, for
+// ten minutes:
 //   ninja -C build tests/bench/pipeline_waits && build/tests/bench/pipeline_waits
-// With "-c interleaved" behind it, for that schedule alone.
+// Add "-c interleaved" for that schedule alone.
 #include <chrono>
 #include <cstdio>
 #include <memory>

@@ -149,7 +149,7 @@ std::string fault_of(const DiskModel::Tree& tree, long acknowledged, const std::
 /// What crashes left without a fault: what was acknowledged, and the disk.
 using States = std::set<std::pair<long, DiskModel::Tree>>;
 
-/// Crashes after every prefix of the log, but for the fsync `without`, in several ways each.
+/// Crashes after every prefix of the log, except for the fsync `without`, in several ways each.
 /// Returns the first fault found, and adds to `whole` the states before it; those that are there
 /// already are not looked at again.
 std::string replay(const std::vector<FileOp>& log, const std::string& root,

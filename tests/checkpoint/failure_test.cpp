@@ -59,7 +59,7 @@ void check_every_failure(int error_number, bool for_good, const std::string& tex
       CHECK(folders.front().ends_with("20"));
     }
 
-    // The disk is well again: the run goes on, and nothing of the failure stays.
+    // The disk works again: the run continues, and nothing of the failure stays.
     const auto writer = run.writer(folder.path(), 1);
     run.at(30);
     writer->save(run.state, run.flat());

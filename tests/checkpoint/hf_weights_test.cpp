@@ -10,7 +10,8 @@
 
 using namespace hgt;
 
-TEST_CASE("HF weights are read with and without the base model's prefix, old buffers passed over") {
+TEST_CASE(
+    "HF weights are read with and without the base model's prefix, and old buffers are skipped") {
   TemporaryFolder folder;
   Weights w;
   write_safetensors(folder / "model.safetensors",
@@ -21,7 +22,7 @@ TEST_CASE("HF weights are read with and without the base model's prefix, old buf
   CHECK(w.load(folder.path()) == w.run.parameters);
 }
 
-TEST_CASE("the output matrix of a tied model is passed over if it equals the embedding") {
+TEST_CASE("the output matrix of a tied model is skipped if it equals the embedding") {
   TemporaryFolder folder;
   Weights w;
   std::vector<float> head = w.wte;

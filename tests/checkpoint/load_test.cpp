@@ -138,7 +138,8 @@ TEST_CASE("without a checkpoint before it, the hint says so") {
   CHECK(saved.refusal().hint() == "there is no checkpoint before it in this run");
 }
 
-TEST_CASE("a folder that is none, or has no manifest, is distinguished from a damaged one") {
+TEST_CASE(
+    "a folder that is not a checkpoint, or has no manifest, is distinguished from a damaged one") {
   SavedRun saved;
   std::filesystem::remove(saved.path("manifest.json"));
   CHECK_THAT(saved.refusal().message(), Catch::Contains("it has no manifest.json"));
@@ -148,7 +149,7 @@ TEST_CASE("a folder that is none, or has no manifest, is distinguished from a da
   CHECK(saved.refusal().exit_code() == 2);
 }
 
-TEST_CASE("a disk that fails is not taken for a missing manifest") {
+TEST_CASE("a disk that fails is not reported as a missing manifest") {
   SavedRun saved;
   FailingStat bad_disk("/manifest.json");
   const FileOpsOverride override_ops(bad_disk);

@@ -92,7 +92,7 @@ TEST_CASE("a rank without its group cannot put a tensor together") {
       Error);
 }
 
-TEST_CASE("blocks end at multiples of their most elements") {
+TEST_CASE("blocks end at multiples of their largest number of elements") {
   CHECK(blocks_of({3, 11}, 4) == std::vector<Range>{{3, 4}, {4, 8}, {8, 11}});
   CHECK(blocks_of({4, 8}, 4) == std::vector<Range>{{4, 8}});
   CHECK(blocks_of({5, 5}, 4).empty());

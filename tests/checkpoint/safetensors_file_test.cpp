@@ -26,7 +26,7 @@ std::vector<float> read_all(const SafetensorsFile& file, std::size_t index) {
 
 }  // namespace
 
-TEST_CASE("a fifo in a file's place is refused, not waited for") {
+TEST_CASE("a fifo in a file's place is refused, without waiting for a writer") {
   TemporaryFolder folder;
   REQUIRE(mkfifo((folder / "m.safetensors").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(SafetensorsFile::open(folder / "m.safetensors"),

@@ -43,7 +43,8 @@ TEST_CASE("tensors are rounded to the type they are written in, and hashed as th
   }
 }
 
-TEST_CASE("what is not finite in the type it is written in is refused by name and element") {
+TEST_CASE(
+    "a number that is not finite in the type it is written in is refused by name and element") {
   const TemporaryFolder folder;
   std::vector<float> values(600'000, 1.0f);
   const auto error_of = [&](std::size_t at, float value, DType dtype) -> std::string {

@@ -10,7 +10,7 @@
 
 using namespace hgt;
 
-TEST_CASE("an index leads to its files; one that promises too much is refused") {
+TEST_CASE("an index leads to its files; one that lists tensors that its files lack is refused") {
   TemporaryFolder folder;
   Weights w;
   write_safetensors(folder / "a.safetensors", {{"wte.weight", kWteShape, flat_tensor(w.wte)}});

@@ -75,7 +75,7 @@ struct TinyRun {
            loaded.exp_avg_sq == expected.exp_avg_sq && loaded.state == expected.state;
   }
 
-  /// Goes on from the newest checkpoint.
+  /// Resumes from the newest checkpoint.
   std::unique_ptr<CheckpointWriter> writer(const std::string& run_dir, std::int64_t keep = 0,
                                            bool async = false) {
     const auto newest = newest_checkpoint(run_dir);

@@ -22,7 +22,7 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 }  // namespace
 
-TEST_CASE("a state with an owner is not copied, and let go when it is written") {
+TEST_CASE("a state with an owner is not copied, and is released when it is written") {
   const TemporaryFolder folder;
   const auto run = std::make_shared<TinyRun>();
   run->at(4);
@@ -33,7 +33,7 @@ TEST_CASE("a state with an owner is not copied, and let go when it is written") 
   CHECK(TinyRun().holds(list_checkpoints(folder.path()).front(), 4));
 }
 
-TEST_CASE("a saved checkpoint is an HF folder with the run's state beside it") {
+TEST_CASE("a saved checkpoint is an HF folder that also has the run's state") {
   TemporaryFolder folder;
   TinyRun run;
   write_new_file(folder / "tokenizer.json", "{}");
@@ -58,7 +58,7 @@ TEST_CASE("a saved checkpoint is an HF folder with the run's state beside it") {
   CHECK(run.holds(folder / "run/checkpoints/step_00000100", 100));
 }
 
-TEST_CASE("what is written is the state at save(), whatever becomes of the buffers meanwhile") {
+TEST_CASE("what is written is the state at save(), even if the buffers change meanwhile") {
   TemporaryFolder folder;
   TinyRun run;
   const auto writer = run.writer(folder.path(), 0, true);
@@ -87,7 +87,7 @@ TEST_CASE("only the last n checkpoints are kept") {
         std::vector<std::string>{"latest", "step_00000020", "step_00000030"});
 }
 
-TEST_CASE("a run that goes back sets the checkpoints of the time it leaves aside at once") {
+TEST_CASE("a run that goes back renames the checkpoints of the branch that it leaves at once") {
   TemporaryFolder folder;
   TinyRun run;
   const auto save_from = [&](const std::string& origin, std::initializer_list<std::int64_t> steps,
@@ -168,7 +168,8 @@ CheckpointWriter::Options keeping_best(const std::string& run_dir) {
 }
 }  // namespace
 
-TEST_CASE("the best checkpoint stays, and those that were saved for being the best go") {
+TEST_CASE(
+    "the best checkpoint stays, and those that were saved only for being the best are removed") {
   TemporaryFolder folder;
   TinyRun run;
   CheckpointWriter::Options options = keeping_best(folder.path());
@@ -205,7 +206,7 @@ TEST_CASE("the best checkpoint stays, and those that were saved for being the be
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/best"));
 }
 
-TEST_CASE("what was saved only for being the best goes also after a restart") {
+TEST_CASE("a checkpoint that was saved only for being the best is removed after a restart, too") {
   TemporaryFolder folder;
   TinyRun run;
   CheckpointWriter::Options options = keeping_best(folder.path());
@@ -327,7 +328,7 @@ TEST_CASE("weights larger than a shard are split as HF does, and read back") {
              Catch::Contains(R"("transformer.wte.weight": "model-00001-of-00002.safetensors")"));
 }
 
-TEST_CASE("whatever a killed run left unfinished is removed at the start") {
+TEST_CASE("everything that a killed run left unfinished is removed at the start") {
   TemporaryFolder folder;
   TinyRun run;
   make_folders(folder / "checkpoints/step_00000100.tmp-0123abcd");

@@ -82,7 +82,7 @@ TEST_CASE("the micro-batches that presets name for sizes of GPUs fit them") {
   CHECK(named == 9);
 }
 
-TEST_CASE("config check says what becomes of each key") {
+TEST_CASE("config check says what hgtrain does with each key") {
   const Outcome outcome = run_program("config check " + kWild + "transformers_zero2.json");
   CHECK(outcome.status == 2);
   CHECK(says(outcome, "transformers_zero2.json: not trainable: 3 missing\n"));
@@ -95,7 +95,7 @@ TEST_CASE("config check says what becomes of each key") {
              "transformers_zero2.json:38\n    gradients are always reduced during backward"));
 }
 
-TEST_CASE("standard output that takes nothing is an error, and a closed one harms no file") {
+TEST_CASE("standard output that cannot be written to is an error, and a closed one harms no file") {
   const TemporaryFolder folder;
   for (const char* command : {"version", "help", "config schema", "completion bash"})
     CHECK(run_program(command + std::string(" >/dev/full")).status == 4);
@@ -146,7 +146,7 @@ TEST_CASE("a huge config is answered in a few lines") {
   CHECK(says(check, " and 4982 more"));
 }
 
-TEST_CASE("config show tells where each value comes from") {
+TEST_CASE("config show says where each value comes from") {
   const Outcome outcome = run_program(
       "config show " + kConfigs + "tiny-llama.json --origin --world 2 --optimizer.params.lr=1e-5");
   CHECK(outcome.status == 0);

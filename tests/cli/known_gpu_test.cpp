@@ -41,7 +41,7 @@ TEST_CASE("a GPU is named by its kind, as people write it, or by its memory") {
   CHECK(known_gpu("16GB").compute_capability == 0);
 }
 
-TEST_CASE("what is neither is refused with the kinds there are") {
+TEST_CASE("a name that is neither is refused, and the error lists the kinds") {
   for (const char* wrong : {"", "h1000", "rtx4090 48GB", "rtx3060-6gb", "0GB", "-3GB", "80",
                             "nanGB", "infGB", "80TB", "99999999999999999999GB"})
     CHECK_THROWS_AS(known_gpu(wrong), Error);

@@ -133,7 +133,7 @@ TEST_CASE("a file that may not grow ends neither launcher nor job") {
   CHECK(run.says("File too large"));
 }
 
-TEST_CASE("what a program printed last, and what it is called, reach a terminal as text") {
+TEST_CASE("the last lines of a program, and its name, reach a terminal as text") {
   const Launch run({"--num_workers", "1", "--", "sh", "-c", "printf '\\033]0;x\\a\\n'; exit 3"});
   CHECK(run.status == 3);
   CHECK(run.out == "\x1b]0;x\a\n");  // the program's own output is passed on as it is
@@ -141,7 +141,7 @@ TEST_CASE("what a program printed last, and what it is called, reach a terminal 
   CHECK(Launch({"--", "\x1b[31m"}).says("no program '\\u001b[31m' in PATH"));
 }
 
-TEST_CASE("what launch cannot start it refuses with exit 2, before anything runs") {
+TEST_CASE("launch refuses what it cannot start with exit code 2, before anything runs") {
   CHECK(Launch({"--num_workers", "2"}).says("no program to start is named"));
   const std::vector<std::vector<std::string>> wrong = {
       {"--", "no-such-program"},
@@ -282,7 +282,7 @@ TEST_CASE("localhost alone is this machine, and needs no ssh") {
   CHECK(with({"--hosts", "localhost,b"}).says("ssh was called"));
 }
 
-TEST_CASE("of this machine's GPUs, those that a program sees can be excluded without a number") {
+TEST_CASE("GPUs of this machine that a program sees can be excluded without a number of slots") {
   const Variable gpus("FAKE_GPUS", "4");
   const Variable libraries("LD_LIBRARY_PATH", build_root() + "/tests/machine");
   const auto devices_without = [](const std::string& slots) {

@@ -62,7 +62,7 @@ TEST_CASE("fewer workers are a way out") {
   CHECK(fit_of(plan, "")->hint.find("it fits with --num_workers ") == 0);
 }
 
-TEST_CASE("of GPUs that are not named nothing is known") {
+TEST_CASE("nothing is known of GPUs that are not named") {
   CHECK_FALSE(fit_of(plan_for("cuda"), ""));
 }
 

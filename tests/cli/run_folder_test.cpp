@@ -32,7 +32,7 @@ TEST_CASE("a lock that a killed launcher holds for another moment is waited for"
   claim_run_folder(folder.path(), false);
 }
 
-TEST_CASE("a folder of somebody else is refused, and gets no lock file") {
+TEST_CASE("a folder that is not a run folder is refused, and gets no lock file") {
   const TemporaryFolder folder;
   write_new_file(folder / "notes.txt", "mine");
   CHECK_THROWS_WITH(claim_run_folder(folder.path(), false),
@@ -48,7 +48,7 @@ TEST_CASE("a folder that only says where a run is can take one, too") {
   CHECK(list_folder(folder.path()) == std::vector<std::string>{".lock", "detached.json"});
 }
 
-TEST_CASE("a model's folder is no run folder, although it has a config.json") {
+TEST_CASE("a model's folder is not a run folder, although it has a config.json") {
   const TemporaryFolder folder;
   for (const char* name : {"config.json", "model.safetensors"})
     write_new_file(folder / name, "mine");

@@ -13,7 +13,9 @@
 
 using namespace hgt;
 
-TEST_CASE("what a full disk does not take is dropped and counted, what comes later is written") {
+TEST_CASE(
+    "output for which a full disk has no room is dropped and counted, and later output is "
+    "written") {
   const TemporaryFolder folder;
   const int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
   StderrBuffer buffer(fd);
@@ -50,7 +52,7 @@ TEST_CASE("a stream that somebody has made non-blocking loses nothing") {
   CHECK(got == text);
 }
 
-TEST_CASE("a reader that is gone ends nobody") {
+TEST_CASE("a reader that is gone ends no process") {
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
   close(ends[0]);

@@ -26,7 +26,7 @@ Asked ask(FileService& service, const FileCall& call, const std::string& data = 
 
 }  // namespace
 
-TEST_CASE("a path is told from those of other folders") {
+TEST_CASE("a path is distinguished from those of other folders") {
   const std::vector<std::string> folders{"/runs/a", "/model"};
   for (const char* path : {"/runs/a", "/runs/a/x/y", "/model/z"}) CHECK(lies_in(path, folders));
   for (const char* path : {"/runs/ab", "/runs", "/", "/model.bak/z"})

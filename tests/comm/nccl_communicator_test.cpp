@@ -454,7 +454,7 @@ TEST_CASE("CUDA: a receive over NCCL may be entered long before its sender sends
     if (rank == 0) {
       const auto received = back->start_broadcast(answer.bytes(), 0);
       const auto last = round->start_broadcast(later.bytes(), 0);
-      first.set(7);  // this rank goes on meanwhile
+      first.set(7);  // this rank continues meanwhile
       (void)there->start_broadcast(first.bytes(), 0);
       back->wait(received);
       require(answer.get() == std::vector<float>(8, 8), "a wrong answer");
@@ -543,7 +543,7 @@ TEST_CASE("CUDA: the emulation notices ranks that disagree about a split") {
   CHECK_THAT(errors[0], Contains("the ranks of color 0 of a split are 0 1, but one expects 3"));
 }
 
-TEST_CASE("CUDA: aborting the emulation's NCCL wakes who waits for a collective of it") {
+TEST_CASE("CUDA: aborting the emulation's NCCL wakes threads that wait for its collectives") {
   const CudaModule* const module = module_with_device();
   if (module == nullptr || !emulated(*module)) return;
   const auto errors = run_on_devices(*module, [](Communicator& world, CudaQueue& compute) {

@@ -23,7 +23,7 @@ a:1024:1052 [0] NCCL INFO Connected all rings
         std::vector<std::string>{"NET/Socket", "SHM"});
 }
 
-TEST_CASE("other lines are no transports") {
+TEST_CASE("other lines are not transports") {
   for (const char* log : {"", "\n", " via ", "NCCL INFO Channel ", "a via NCCL INFO Channel 00",
                           "NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>"})
     CHECK(nccl_transports(log).empty());

@@ -4,7 +4,7 @@
 
 using namespace hgt;
 
-TEST_CASE("a hash of parts tells sizes and owners") {
+TEST_CASE("a hash of parts depends on sizes and owners") {
   const std::vector<OwnedRange> parts{{{0, 4}, 0}, {{4, 8}, 1}}, moved{{{0, 5}, 0}, {{5, 8}, 1}},
       swapped{{{0, 4}, 1}, {{4, 8}, 0}};
   CHECK(hash_of(parts) == hash_of(std::vector(parts)));
@@ -12,7 +12,7 @@ TEST_CASE("a hash of parts tells sizes and owners") {
   CHECK(hash_of(parts) != hash_of(swapped));
 }
 
-TEST_CASE("what each rank owns is taken turn by turn") {
+TEST_CASE("what each rank owns is taken in turns") {
   const std::vector<OwnedRange> parts{{{0, 4}, 1}, {{4, 4}, 0}, {{4, 7}, 2}, {{7, 12}, 1}};
   PartsLeft left(parts, 3);
   CHECK(left.turns(3) == 3);

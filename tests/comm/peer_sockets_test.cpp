@@ -18,7 +18,7 @@ using namespace hgt;
 
 namespace {
 
-/// What a rank has told the others: its address, its port and its token.
+/// What a rank has published for the others: its address, its port and its token.
 struct Place {
   explicit Place(Store& store, int rank) {
     std::istringstream(
@@ -48,7 +48,7 @@ std::string rest(const OwnedSocket& socket) {
   return out;
 }
 
-/// A group of two whose rank 0 listens; rank 1 comes when it is told to.
+/// A group of two whose rank 0 listens; rank 1 comes when the test says so.
 struct PairOfPeers {
   explicit PairOfPeers(const std::string& at = "127.0.0.1") : address(at) {}
   std::vector<OwnedSocket> run(int rank) {
@@ -80,7 +80,7 @@ TEST_CASE("ranks connect, also over IPv6") {
   check_connected(first, second);
 }
 
-TEST_CASE("who connects without the token is dropped, and told nothing") {
+TEST_CASE("a process that connects without the token is dropped, and learns nothing") {
   PairOfPeers pair;
   std::vector<OwnedSocket> first, second;
   std::jthread listening([&] { first = pair.run(0); });
@@ -113,7 +113,8 @@ TEST_CASE("many strangers at once do not keep a rank out") {
   check_connected(first, second);
 }
 
-TEST_CASE("who takes the port of a rank, and does not know the caller's token, is not that rank") {
+TEST_CASE(
+    "a process that has a rank's port, but does not know the caller's token, is not that rank") {
   PairOfPeers pair;
   const OwnedSocket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(listen(listener.get(), 1) == 0);

@@ -13,7 +13,8 @@
 
 using namespace hgt;
 
-TEST_CASE("those who open a segment see each other's bytes, and nobody once it is gone") {
+TEST_CASE(
+    "ranks that open a segment see each other's bytes, and nobody can open it once it is gone") {
   std::optional<SharedSegment> made = SharedSegment::create(100);
   const std::string name = made->name();
   CHECK_THROWS_WITH(SharedSegment::open(name, 101), Catch::Contains("has another size"));
@@ -35,7 +36,7 @@ TEST_CASE("a segment has no file that could stay") {
     if (std::ranges::find(before, name) == before.end()) CHECK_FALSE(name.starts_with("hgtrain-"));
 }
 
-TEST_CASE("a segment there is no room for is refused") {
+TEST_CASE("a segment for which there is no room is refused") {
   CHECK_THROWS_AS(SharedSegment::create(std::size_t{1} << 50), Error);
 }
 

@@ -57,7 +57,9 @@ TEST_CASE("all_gather brings every rank's bytes in rank order") {
   }));
 }
 
-TEST_CASE("messages of many sizes pass in both directions at once, whoever waits for which first") {
+TEST_CASE(
+    "messages of many sizes pass in both directions at once, in whatever order ranks wait for "
+    "them") {
   CHECK(run_pair(std::chrono::minutes(1), [](TcpTransport& transport) {
     const int peer = 1 - transport.rank();
     std::vector<std::vector<std::byte>> out, in;

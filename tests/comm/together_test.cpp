@@ -22,7 +22,7 @@ TEST_CASE("every rank gets the results of all ranks") {
   }
 }
 
-TEST_CASE("the error of the first rank that fails is thrown on all, and they can go on") {
+TEST_CASE("the error of the first rank that fails is thrown on all, and they can continue") {
   const auto errors = run_ranks(over_shared_memory, 3, [](Communicator& comm) {
     try {
       run_together(comm, [&]() -> std::string {

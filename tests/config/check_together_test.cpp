@@ -164,14 +164,14 @@ TEST_CASE("cycle_momentum without effect gives a notice") {
 }
 
 TEST_CASE("training.lr_schedule excludes a scheduler, and its numbers must fit the run") {
-  const auto of = [](const std::string& keys, const std::string& beside = "") {
+  const auto of = [](const std::string& keys, const std::string& sections = "") {
     return loaded(
         R"({"train_batch_size": 1, "model": {"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 1},
                       "training": {"train_iters": 10, "lr_schedule": {)" +
-        keys + "}}" + beside + "}");
+        keys + "}}" + sections + "}");
   };
-  const auto error = [&](const std::string& keys, const std::string& beside = "") {
-    return problem_text(of(keys, beside), Severity::kError);
+  const auto error = [&](const std::string& keys, const std::string& sections = "") {
+    return problem_text(of(keys, sections), Severity::kError);
   };
   const Config c = of(R"("type": "WSD", "warmup_steps": 2, "decay_style": "cosine")").config;
   CHECK(c.training.lr_schedule.type == "wsd");

@@ -243,7 +243,7 @@ TEST_CASE("the section of parallelism names its key for another program's") {
   CHECK(contains(
       problem_text(loaded(R"({"parallelism": {"expert_parallel_size": 2}})"), Severity::kNotBuilt),
       "not built yet | leave it out"));
-  // Where the value means something else there, the hint says what to set.
+  // If the value means something else there, the hint says what to set.
   CHECK(contains(hint("num_layers_per_virtual_pipeline_stage"),
                  "set parallelism.virtual_pipeline_stages, how many parts each stage has"));
   CHECK(contains(hint("data_parallel_replicate_degree"), "leave it out"));

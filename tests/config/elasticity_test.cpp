@@ -59,7 +59,7 @@ TEST_CASE("any valid number of workers shares the same batch, in the largest mic
   }
 }
 
-TEST_CASE("what elasticity cannot do is said") {
+TEST_CASE("every problem of the section elasticity is reported") {
   const auto says = [](const std::string& text, std::int64_t world, const std::string& what) {
     CHECK(contains(problem_text(loaded(text, world), Severity::kError), what));
   };

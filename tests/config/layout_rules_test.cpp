@@ -111,7 +111,7 @@ TEST_CASE("all problems of a layout are listed, each at its key") {
   CHECK(contains(messages(config), "needs a pipeline of at least 2 stages"));
 }
 
-TEST_CASE("a model that is not known yet keeps no layout from anything") {
+TEST_CASE("a model that is not known yet rules out no layout") {
   Config config = pipeline(0, 9, {3, 3});
   config.parallelism.tensor_parallel_size = 3;
   CHECK(messages(config) == "");

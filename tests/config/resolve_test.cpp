@@ -83,7 +83,7 @@ TEST_CASE("a layout is checked as a whole: its model, its sequences, its workers
                  "and parallelism.pipeline_layer_split = \"balanced\""));
 }
 
-TEST_CASE("what does not split the model is not asked whether it could") {
+TEST_CASE("a layout that does not split the model is not checked against it") {
   const LoadOptions alone{.splits_model = false};
   CHECK_FALSE(load_config_text(R"({"train_batch_size": 6, "parallelism": {"tp": 2, "vpp": 3}})",
                                "f.json", alone)

@@ -103,7 +103,7 @@ TEST_CASE("partition_activations has no effect without tensor parallelism") {
   CHECK(contains(unbuilt("2"), "partition_activations"));
 }
 
-TEST_CASE("sequence_parallel asks for nothing without tensor parallelism") {
+TEST_CASE("sequence_parallel has no effect without tensor parallelism") {
   const auto at = [](const std::string& tp) {
     return loaded(R"({"parallelism": {"sequence_parallel": true, "tensor_parallel_size": )" + tp +
                   "}}");
@@ -115,7 +115,7 @@ TEST_CASE("sequence_parallel asks for nothing without tensor parallelism") {
   CHECK(at("2").config.parallelism.sequence_parallel);
 }
 
-TEST_CASE("a schedule asks for nothing without a pipeline") {
+TEST_CASE("a schedule has no effect without a pipeline") {
   const auto notices = [](const std::string& keys) {
     return problem_text(
         loaded(fmt::format(R"({{"parallelism": {{"pipeline_schedule": {}}}}})", keys)),

@@ -7,7 +7,7 @@ using hgt::AddedTokens;
 
 namespace {
 
-/// Segments as "text" or "[token]", one behind the other.
+/// Segments as "text" or "[token]", one after the other.
 std::string split(const std::vector<AddedToken>& tokens, std::string_view text) {
   std::string out;
   for (const auto& segment : AddedTokens(tokens).split(text))
@@ -17,7 +17,7 @@ std::string split(const std::vector<AddedToken>& tokens, std::string_view text) 
 
 }  // namespace
 
-TEST_CASE("the leftmost token is found, of those the longest") {
+TEST_CASE("the leftmost token is found, and the longest one of several") {
   const std::vector<AddedToken> tokens = {{"<a>", 1}, {"<a><b>", 2}, {"b><", 3}, {"", 4}};
   CHECK(split(tokens, "x<a>y") == "'x'[<a>]'y'");
   CHECK(split(tokens, "<a><b><a>") == "[<a><b>][<a>]");
@@ -37,7 +37,7 @@ TEST_CASE("a single word touches no word character") {
   CHECK(split(tokens, "foo_ foo") == "'foo_ '[foo]");
 }
 
-TEST_CASE("white space beside a token goes to it if it strips") {
+TEST_CASE("white space next to a token belongs to it if the token strips") {
   const AddedToken left{.content = "<l>", .id = 1, .lstrip = true};
   const AddedToken right{.content = "<r>", .id = 2, .rstrip = true};
   CHECK(split({left}, "a \u3000\n<l> b") == "'a'[ \u3000\n<l>]' b'");

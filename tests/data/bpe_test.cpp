@@ -31,7 +31,7 @@ TEST_CASE("the pair of lowest rank is merged first, the leftmost of equals") {
   CHECK(encode(bpe, "") == Ids{});
 }
 
-TEST_CASE("a word of the vocabulary is one token where merges are ignored") {
+TEST_CASE("a word of the vocabulary is one token if merges are ignored") {
   CHECK(encode(Bpe(kLetters, {}, {}), "abc") == Ids{0, 1, 2});
   CHECK(encode(Bpe(kLetters, {}, {.ignore_merges = true}), "abc") == Ids{5});
   CHECK(encode(Bpe(kLetters, {}, {.ignore_merges = true}), "abcb") == Ids{0, 1, 2, 1});

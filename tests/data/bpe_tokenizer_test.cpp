@@ -29,7 +29,7 @@ std::unique_ptr<Tokenizer> plain(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("text cut at a safe place has the ids of the whole") {
+TEST_CASE("text that is cut at a safe place has the ids of the whole") {
   // Random text from the hard strings, in which line ends stand next to everything.
   const json cases = load("golden.json")["cases"];
   for (const char* name : {"gpt2.json", "llama3.json", "qwen3.json"}) {
@@ -64,7 +64,7 @@ TEST_CASE("lines that end with other than letters can be cut") {
   }
 }
 
-TEST_CASE("no place to cut is known where the tokenizer may look across it") {
+TEST_CASE("no place to cut is known if the tokenizer may look across it") {
   const std::string text = "some text\nand more\n";
   CHECK(plain("gpt2.json")->safe_cut(text) == 18);
   CHECK(plain("gpt2.json")->safe_cut("?\n12\n\n \n") == 0);  // no letter before a line end

@@ -47,7 +47,7 @@ std::string read_all(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("plain, gzip and zstd files give the same text, several members one behind the other") {
+TEST_CASE("plain, gzip and zstd files give the same text, also with several members") {
   const TemporaryFolder folder;
   std::string text = "start ";
   for (int i = 0; i < 100000; ++i) text += std::to_string(i * 7919LL % 10007);

@@ -34,7 +34,8 @@ std::string refusal_of_lines(const std::string& lines) {
 
 }  // namespace
 
-TEST_CASE("documents end with end-of-text, pieces of one do not, empty ones are left out") {
+TEST_CASE(
+    "documents end with end-of-text, pieces of a document do not, and empty ones are left out") {
   const SourceFile file{"x.txt", 0, false, false};
   const EncodedUnit unit =
       encode({{&file, "ab", 1, true}, {&file, "", 1, true}, {&file, "c", 1, false}});
@@ -60,7 +61,7 @@ TEST_CASE("a line that is not as it should be is named by file and line") {
              Contains("dir/x.jsonl:11") && Contains("not JSON") && Contains("--skip_bad_lines"));
 }
 
-TEST_CASE("bad lines are passed over and counted if that is asked for") {
+TEST_CASE("bad lines are skipped and counted if that is asked for") {
   const EncodedUnit unit =
       encode_lines("{\"text\": \"a\"}\n[]\n{\"text\": \n{\"text\": \"b\"}", "text", true);
   CHECK(unit.tokens == std::vector<std::int32_t>{'a', 256, 'b', 256});

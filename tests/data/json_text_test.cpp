@@ -23,7 +23,7 @@ std::string text_in(const std::string& line, const std::string& field) {
 
 }  // namespace
 
-TEST_CASE("the text is found among all else") {
+TEST_CASE("the text is found among other fields") {
   CHECK(text_in(R"({"a": [{"text": "no"}], "text": "a\u00e9", "b": {"text": "no"}})", "text") ==
         "a\u00e9");
   CHECK(text_in(R"({"n": 1, "x": null, "y": true, "z": -1.5, "text": ""})", "text").empty());
@@ -31,7 +31,7 @@ TEST_CASE("the text is found among all else") {
   CHECK(text_in(R"({"body": "x"})", "body") == "x");
 }
 
-TEST_CASE("what is no object with a text is refused with the reason") {
+TEST_CASE("a line that is not an object with a text is refused with the reason") {
   CHECK_THAT(refusal_of_line(R"({"text": )"), Contains("not JSON") && !Contains("exception"));
   CHECK_THAT(refusal_of_line("[\"text\", \"a\"]"), Contains("not a JSON object"));
   CHECK_THAT(refusal_of_line("\"text\""), Contains("not a JSON object"));

@@ -43,7 +43,7 @@ TEST_CASE("prepend, replace and sequences of them") {
   CHECK_FALSE(parse_normalizer(json()));
 }
 
-TEST_CASE("only NFC leaves line ends and what is beside them alone") {
+TEST_CASE("only NFC leaves line ends and the characters next to them alone") {
   CHECK(normalizer_is_local(json()));
   CHECK(normalizer_is_local(
       parse_json<json>(R"({"type": "Sequence", "normalizers": [{"type": "NFC"}]})")));

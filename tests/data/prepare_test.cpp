@@ -183,7 +183,7 @@ TEST_CASE("options that make no sense are refused") {
                     Contains("bite"));
 }
 
-TEST_CASE("what is no text is refused if it is named, and passed over in a folder") {
+TEST_CASE("a file that is not text is refused if it is named, and skipped in a folder") {
   const TemporaryFolder folder;
   const std::string d = folder / "d";
   const auto refuses = [&](const char* name, const std::string& content, const char* what) {
@@ -219,7 +219,7 @@ TEST_CASE("what is no text is refused if it is named, and passed over in a folde
       Contains("holds no text: ") && Contains("array.jsonl is JSON, but not an object"));
 }
 
-TEST_CASE("a line without an end is refused by file and line, or passed over") {
+TEST_CASE("a line without an end is refused by file and line, or skipped") {
   const TemporaryFolder folder;
   const std::string line = "{\"text\": \"a\"}\n", path = folder / "a.jsonl";
   {

@@ -14,7 +14,7 @@
 using namespace hgt;
 using Catch::Contains;
 
-TEST_CASE("nothing stands under the final names before commit, everything after") {
+TEST_CASE("no file has its final name before commit, and every file has it afterwards") {
   const TemporaryFolder folder;
   Manifest manifest;
   {
@@ -70,7 +70,7 @@ TEST_CASE("whichever call of commit fails, nothing stays") {
   }
 }
 
-TEST_CASE("what a killed run left is written over, a running one is let alone") {
+TEST_CASE("files of a killed command are replaced, those of a running one are left alone") {
   const TemporaryFolder folder;
   write_new_file(folder / "d.bin.partial", "longer than what is written now");
   {
@@ -152,7 +152,7 @@ TEST_CASE("--overwrite removes from PREFIX.tokenizer what hgtrain wrote, and not
   refuses("d.tokenizer/chat_template.jinja", "changed by the user");
   write_file_atomically(folder / "d.tokenizer/chat_template.jinja", "of the model");
 
-  // Killed before it wrote the manifest: the same command goes on, another one cannot know.
+  // Killed before it wrote the manifest: the same command continues, another one cannot know.
   remove_file(folder / "d.json");
   CHECK_THROWS_WITH(write(*byte), Contains("d.tokenizer/") && Contains("is not what"));
   write(*other);

@@ -42,11 +42,11 @@ TEST_CASE("lines begin and end at line feeds") {
   CHECK(all("^.|.$", "ab\ncd\r\n") == Found{"a", "b", "c", "\r"});
 }
 
-TEST_CASE("case is ignored where asked") {
+TEST_CASE("case is ignored if that is asked for") {
   CHECK(all("(?i:'s|'ll)", "'S'Ll'ſ") == Found{"'S", "'Ll", "'ſ"});
 }
 
-TEST_CASE("empty matches move on by a character") {
+TEST_CASE("empty matches advance by a character") {
   CHECK(all("b*", "abé") == Found{"", "b", ""});
   CHECK(find_all(Regex("x*"), "").size() == 1);
 }

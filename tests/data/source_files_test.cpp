@@ -27,7 +27,8 @@ std::vector<std::string> paths(const SourceFiles& found) {
 
 }  // namespace
 
-TEST_CASE("folders are searched in the order of the names, what holds no text is set apart") {
+TEST_CASE(
+    "folders are searched in the order of the names, and files without text are listed apart") {
   const TemporaryFolder folder;
   for (const char* name :
        {"b.txt", "a/x.jsonl", "a/.hidden", "a/t.parquet", "d.tokenizer/x.txt", "d.txt"})

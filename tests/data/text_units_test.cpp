@@ -57,7 +57,7 @@ TEST_CASE("a document that cannot be cut is refused if it would take the memory"
   CHECK_THROWS_WITH(units.next(), Contains("f.txt has more than 256 MiB without a place"));
 }
 
-TEST_CASE("bytes that are no text are for the byte tokenizer alone") {
+TEST_CASE("only the byte tokenizer accepts bytes that are not text") {
   const TemporaryFolder folder;
   write_new_file(folder / "f", std::string("a\0b", 3));
   const std::vector<SourceFile> named = {{folder / "f", 3, false, false}};
@@ -70,7 +70,7 @@ TEST_CASE("bytes that are no text are for the byte tokenizer alone") {
   CHECK(passed_over.binary_files() == 1);
 }
 
-TEST_CASE("lines are counted on behind one that was too long") {
+TEST_CASE("lines after one that was too long are counted, too") {
   const TemporaryFolder folder;
   {
     File file = File::open(folder / "f.jsonl", O_WRONLY | O_CREAT);

@@ -107,7 +107,7 @@ TEST_CASE("a file that is cut short while open gives an error with its name") {
   CHECK_THROWS_WITH(read_tokens(file), Contains("a.bin ends at byte 100"));
 }
 
-TEST_CASE("the fingerprint tells a replaced file") {
+TEST_CASE("the fingerprint of a replaced file differs") {
   const TemporaryFolder folder;
   BytesBuilder().put_all<std::uint16_t>(counting(100)).save(folder / "a.bin");
   const std::uint64_t before = TokenFile::open(folder / "a.bin").fingerprint();

@@ -64,7 +64,7 @@ TEST_CASE("ids are those of HF's tokenizers on hard text") {
   }
 }
 
-TEST_CASE("the post-processor's special tokens are added where asked for") {
+TEST_CASE("the post-processor's special tokens are added if asked for") {
   for (const auto& [name, expected] : golden().at("ids_with_special_tokens").items()) {
     const auto tokenizer = Tokenizer::from_json(kFixtures + name + ".json");
     for (std::size_t i = 0; i < expected.size(); ++i)
@@ -73,7 +73,7 @@ TEST_CASE("the post-processor's special tokens are added where asked for") {
   }
 }
 
-TEST_CASE("bytes that are no UTF-8 are read as Python's errors=replace does") {
+TEST_CASE("bytes that are not UTF-8 are read as with Python's errors=replace") {
   const auto tokenizer = Tokenizer::from_json(kFixtures + "gpt2.json");
   for (std::size_t i = 0; i < golden().at("broken").size(); ++i) {
     const auto hex = golden()["broken"][i].get<std::string>();
@@ -113,7 +113,7 @@ TEST_CASE("many threads encode with one tokenizer") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("what a tokenizer.json asks for beyond the supported is refused by name") {
+TEST_CASE("a feature of a tokenizer.json that is not supported is refused by name") {
   CHECK(refusal_of_file(tiny()) == "");
   CHECK_THAT(refusal_of_file("/model/type", "Unigram"), Contains("Unigram"));
   CHECK_THAT(refusal_of_file("/model/dropout", 0.1), Contains("dropout"));

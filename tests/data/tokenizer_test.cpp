@@ -14,7 +14,7 @@ using namespace hgt;
 using Catch::Contains;
 namespace fs = std::filesystem;
 
-TEST_CASE("a saved BPE tokenizer is the same again, with the files beside it") {
+TEST_CASE("a saved BPE tokenizer is read back the same, with the files next to it") {
   const TemporaryFolder from, to;
   fs::copy(kFixtures + "qwen3.json", from / "tokenizer.json");
   write_new_file(from / "tokenizer_config.json", R"({"eos_token": {"content": "<|long|>"}})");
@@ -54,7 +54,7 @@ TEST_CASE("the byte tokenizer comes back from its folder as itself") {
   CHECK(tokenizer->end_of_text() == 256);
 }
 
-TEST_CASE("tokenizers that are not there are named") {
+TEST_CASE("tokenizers that do not exist are named") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH(Tokenizer::from_folder(folder.path()), Contains("has no tokenizer.json"));
   CHECK_THROWS_WITH(Tokenizer::open("no/such"), Contains("no/such"));

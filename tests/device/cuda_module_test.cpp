@@ -71,7 +71,7 @@ TEST_CASE("a module of another build is refused by its version") {
              Contains("another build") && Contains("4711"));
 }
 
-TEST_CASE("a library that is no module, and a file that is no library, are refused") {
+TEST_CASE("a library that is not a module, and a file that is not a library, are refused") {
   TemporaryFolder folder;
   CHECK_THAT(refusal(with_module(folder, "no_cuda_module.so")).message(),
              Contains("not hgtrain's CUDA module"));

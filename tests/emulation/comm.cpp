@@ -1,10 +1,10 @@
 // NCCL, in place of the real one: ranks are processes or threads of one machine, and rank 0 of a
-// group adds up for all over a socket to each. A collective is queued: its call waits for nobody,
-// and it reads and writes its memory later, on a thread of its group. So the collectives of a group
-// run one after the other, and those of different groups at the same time.
+// group computes the sums of all, over a socket to each rank. A collective is queued: its call
+// waits for nobody, and it reads and writes its memory later, on a thread of its group. So the
+// collectives of a group run one after the other, and those of different groups at the same time.
 //
-// If ranks make different calls, where the real NCCL would hang or mix up their memory, a
-// collective fails. So it does if ranks enter the collectives of two groups in different orders.
+// If ranks make different calls, a collective fails; the real NCCL would hang or mix up their
+// memory. A collective also fails if ranks enter the collectives of two groups in different orders.
 // Broadcasts are excepted: as the messages of a pipeline, they may be entered in any order across
 // groups, because a rank that waits for one is assumed to leave room on its device for the others.
 

@@ -1,6 +1,6 @@
 // cublasLt, in place of the real one. It knows a few algorithms, which differ in the order of their
-// sums, in speed and in what they ask for, and is as strict as the documentation allows: what it
-// was not told about alignment, workspace or an epilogue's operands makes the product fail.
+// sums, in speed and in what they ask for, and is as strict as the documentation allows: if
+// alignment, workspace or an epilogue's operands are not given, the product fails.
 
 #include <algorithm>
 #include <cmath>
@@ -60,7 +60,7 @@ struct Layouts {
 
 enum Order { kForward, kBackward, kHalves };
 
-/// A way to add up. Its number is its place in kAlgorithms, which is cuBLAS's own ranking.
+/// A way to compute sums. Its number is its place in kAlgorithms, which is cuBLAS's own ranking.
 struct Algorithm {
   Order order;
   std::uint64_t alignment;  ///< of all operands, and of the distances of their columns, in bytes
@@ -179,7 +179,7 @@ struct Memory {
   void* d;
 };
 
-/// An epilogue takes less than a kernel of its own, but behind an odd number of terms.
+/// An epilogue takes less than a kernel of its own, except after an odd number of terms.
 double us_of(const Algorithm& algorithm, Product product, std::int64_t k) {
   const double epilogue = product.epilogue() == CUBLASLT_EPILOGUE_DEFAULT ? 0
                           : k % 2 == 0                                    ? 0.5
@@ -212,7 +212,7 @@ float gelu(double x, bool slope) {
                                   : 0.5 * x * (1 + tanh));
 }
 
-/// What becomes of an element once it is added up.
+/// What becomes of an element once its sum is known.
 double finished(Product product, const Layouts& x, std::int64_t row, std::int64_t column,
                 double value) {
   const std::uint64_t epilogue = product.epilogue();

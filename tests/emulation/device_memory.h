@@ -23,7 +23,7 @@ void* allocate_pinned(std::size_t bytes);
 void release_pinned(void* memory);
 bool is_pinned(const void* memory);
 
-/// Throws Error(kDevice) where something wrote beside an allocation.
+/// Throws Error(kDevice) if something wrote outside of an allocation.
 void check_bands();
 
 }  // namespace hgt::emulation

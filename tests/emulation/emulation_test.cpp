@@ -67,7 +67,7 @@ __global__ void count_places(Args args) {
 
 enum Missing { kNothing, kBeforeRead, kBeforeOverwrite };
 
-/// Twice: every thread adds up what all threads have put down.
+/// Twice: every thread sums what all threads have written.
 __global__ void add_up(Args args) {
   __shared__ float values[256];
   float sum = 0;
@@ -160,7 +160,7 @@ TEST_CASE("blocks run in no order") {
   CHECK(std::set<float>(order.begin(), order.end()).size() == 65);
 }
 
-TEST_CASE("a barrier that is missing shows") {
+TEST_CASE("a missing barrier shows") {
   const std::vector<float> right(1024, 256 * 3);
   const auto sums = [](int missing) {
     Floats out(1024);
@@ -217,7 +217,7 @@ TEST_CASE("threads that wait in vain or at different places end the launch") {
 }
 
 #ifndef HGT_ASAN  // which ends the program
-TEST_CASE("what is written beside an allocation ends the launch") {
+TEST_CASE("a write outside of allocations ends the launch") {
   CHECK(failure(touch, 1, 959).empty());
   CHECK_THAT(failure(touch, 1, -1), Contains("outside of its operands"));
   Floats out(3);

@@ -230,7 +230,7 @@ const Lanes& Block::wait_for_warp(unsigned mask, std::uint64_t bits,
   return me.lanes;
 }
 
-/// The current thread is the last of its mask: all of them go on, if all came to meet here.
+/// The current thread is the last of its mask: all of them continue, if all came to meet here.
 void Block::meet_in_warp() {
   const Thread& me = self();
   Thread* const warp = &threads_[current_ - lane()];

@@ -11,11 +11,11 @@
 // CUDA's execution model on one thread of the host. The threads of a block are fibers; each runs
 // until it waits for others. Blocks run one after the other.
 //
-// What runs first is drawn anew for each block and behind each barrier: a permutation of the warps
+// What runs first is drawn anew for each block and after each barrier: a permutation of the warps
 // and of the lanes in each. The first one that can run runs as far as it can, so a warp that no
 // barrier holds back runs far ahead of the others. Shared memory is NaN at a block's start.
 //
-// An Error(kDevice) ends the launch where threads wait for each other in vain, wait at different
+// An Error(kDevice) ends the launch if threads wait for each other in vain, wait at different
 // barriers, name lanes that do not come, ask for more than a device has, or write outside of
 // allocations.
 

@@ -21,7 +21,7 @@ Fiber* g_entered = nullptr;  ///< the fiber that runs for the first time
 
 #ifdef __x86_64__
 
-// Leaves its registers on its stack and the stack's place in *save, and goes on where `to` was
+// Leaves its registers on its stack and the stack's place in *save, and continues where `to` was
 // left. A tenth of swapcontext's time, which asks the kernel for the signal mask.
 extern "C" void hgt_switch_stack(void** save, void* to);
 asm(R"(
@@ -49,8 +49,8 @@ hgt_switch_stack:
 
 namespace {
 
-/// A stack as hgt_switch_stack leaves one: six registers, then where to go on. The entry finds the
-/// stack pointer as behind a call.
+/// A stack as hgt_switch_stack leaves one: six registers, then where to continue. The entry finds
+/// the stack pointer as after a call.
 void* prepare_stack(std::byte* end, void (*entry)()) {
   void** top = reinterpret_cast<void**>(end);
   *--top = nullptr;

@@ -36,7 +36,7 @@ class Operation {
   void finish();
   /// It never gets done: on a device it hangs until it is given up. The first failure counts.
   void fail(const Error& why);
-  /// Nobody touches its memory any more. Streams go on without it, as after ncclCommAbort.
+  /// Nobody touches its memory any more. Streams continue without it, as after ncclCommAbort.
   void give_up();
 
  private:

@@ -131,7 +131,7 @@ void finish(Copy& copy) {
 }
 
 /// Copies that come before an access of the device to the same page-locked memory are over for it,
-/// though the host has not waited for them.
+/// although the host has not waited for them.
 void finish_before(const Access& access, const Clock& clock) {
   if (!is_pinned(access.memory)) return;
   const auto* const begin = static_cast<const std::byte*>(access.memory);
@@ -143,7 +143,7 @@ void finish_before(const Access& access, const Clock& clock) {
   });
 }
 
-/// Whoever waited for what failed throws, but only once: the stream goes on then.
+/// A call that waited for what failed throws, but only once: then the stream continues.
 void wait_for_pending(CUstream_st& stream) {
   wait_until_done(std::exchange(stream.pending, {}));
 }

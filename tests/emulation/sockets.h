@@ -17,7 +17,7 @@ class Sockets {
   Sockets(const Sockets&) = delete;
   Sockets& operator=(const Sockets&) = delete;
 
-  /// Goes on connecting, and waits for nobody. Whether whom this rank has a socket to is there.
+  /// Continues to connect, without waiting. Whether whom this rank has a socket to is there.
   bool connect();
   void give(int rank, const void* data, std::size_t bytes) const;
   void take(int rank, void* data, std::size_t bytes) const;

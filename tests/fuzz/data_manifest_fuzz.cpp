@@ -7,7 +7,7 @@
 
 #include "in_memory.h"
 
-/// Any text beside token files is their manifest, that of something else or an Error, and a
+/// Any text next to token files is their manifest, that of something else or an Error, and a
 /// manifest survives writing and reading.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const hgt::TemporaryFolder folder(hgt::TemporaryFolder::kMemory);

@@ -8,7 +8,7 @@
 
 #include "../../src/ops/gemm_cache.h"
 
-/// Any text is choices or none, with a right hash behind it too, and choices survive their text.
+/// Any text is choices or none, also if a right hash follows it, and choices survive their text.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   for (const std::string& file : {text, text + fmt::format("xxh3 {:016x}\n", hgt::xxh3(text))}) {

@@ -6,7 +6,7 @@
 
 #include "../../src/checkpoint/manifest.h"
 
-/// Any text is a manifest or an Error, also where its own hash is right.
+/// Any text is a manifest or an Error, even if its own hash is right.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   for (const std::string& manifest : {text, text + hgt::manifest_seal(text)}) {

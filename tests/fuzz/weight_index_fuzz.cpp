@@ -7,7 +7,7 @@
 #include "../../src/checkpoint/tensor_folder.h"
 #include "in_memory.h"
 
-/// Any text beside a file with tensor "a" is an index of it or an Error.
+/// Any text next to a file with tensor "a" is an index of it or an Error.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const hgt::TemporaryFolder folder(hgt::TemporaryFolder::kMemory);
   constexpr std::string_view kFile(

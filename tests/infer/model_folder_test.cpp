@@ -48,7 +48,9 @@ TEST_CASE("a folder that is not a model folder is refused with what it lacks") {
   CHECK_THROWS_WITH(find_model_folder(folder.path()), Contains("has no config.json"));
 }
 
-TEST_CASE("a checkpoint without config.json is damaged, and a disk that fails is no missing file") {
+TEST_CASE(
+    "a checkpoint without config.json is damaged, and a disk that fails is not reported as a "
+    "missing file") {
   TemporaryFolder folder;
   write_new_file(folder / "manifest.json", "");
   const auto error_of = [&] {

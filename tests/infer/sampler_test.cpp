@@ -56,7 +56,7 @@ TEST_CASE("a temperature of a half squares the odds") {
   CHECK(seen.at(1) / seen.at(3) == Approx(16.0 / 9.0).margin(0.1));
 }
 
-TEST_CASE("top_k keeps the k likeliest, and what ties with the last of them") {
+TEST_CASE("top_k keeps the k likeliest, and those that tie with the last of them") {
   const auto two = frequencies({.top_k = 2}, kLogits);
   CHECK(two.size() == 2);
   CHECK(two.at(1) == Approx(4.0 / 7.0).margin(0.01));

@@ -44,7 +44,7 @@ TEST_CASE("a payload that is cut, too long or no message at all is an error") {
   CHECK_THROWS_AS(decode_payload<Ended>(ended), Error);
 }
 
-TEST_CASE("an error survives the way through a message, one of no kind is refused") {
+TEST_CASE("an error survives the way through a message, and one of an unknown kind is refused") {
   Error error(ErrorKind::kDevice, "no process", "use fewer");
   error.in("rank 3");
   const Error copy = error_in(decode_payload<NotSpawned>(encode_payload(not_spawned(2, error))));

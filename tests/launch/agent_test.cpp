@@ -81,7 +81,7 @@ TEST_CASE("an agent reads no more of the output than the console takes") {
   CHECK(host.printed().size() == 10'000'000 + 8);
 }
 
-TEST_CASE("heartbeats come though a rank prints without end and the console takes nothing") {
+TEST_CASE("heartbeats come although a rank prints without end and the console takes nothing") {
   AgentHost host;
   Spawn order;
   order.argv = {LAUNCH_PROBE, "flood"};
@@ -94,7 +94,7 @@ TEST_CASE("heartbeats come though a rank prints without end and the console take
   CHECK(host.printed().size() < 2 << 20);
 }
 
-TEST_CASE("an agent that is sent what is no message for it closes the stream") {
+TEST_CASE("an agent that gets a message that is not for agents closes the stream") {
   AgentHost host;
   SECTION("a message of its own") {
     host.link->send(Notice{"hello"});

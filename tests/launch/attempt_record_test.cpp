@@ -88,7 +88,7 @@ TEST_CASE("the verdict names the rank that failed first, its host, and how many 
   CHECK(verdict.step == -1);
 }
 
-TEST_CASE("what failed on another host too soon for the clocks to tell is named") {
+TEST_CASE("a failure on another host that the clocks cannot order is named") {
   Attempt attempt;
   attempt.end(2, kExited3, 10'000'000);
   attempt.fail(2);
@@ -105,7 +105,7 @@ TEST_CASE("what failed on another host too soon for the clocks to tell is named"
             "been the first");
 }
 
-TEST_CASE("of a worker of hgtrain that sent a message, the verdict repeats no lines of its log") {
+TEST_CASE("if a worker of hgtrain sent a message, the verdict repeats no lines of its log") {
   Attempt attempt(true);
   attempt.end(1, 4 << 8, 10);
   attempt.view(1).last_lines = {"error: the data is damaged"};
@@ -129,7 +129,7 @@ TEST_CASE("the ranks of a lost host do not count as stopped") {
   CHECK(verdict.stopped_ranks == 2);
 }
 
-TEST_CASE("a program that could not listen on MASTER_PORT gets told who has it") {
+TEST_CASE("if a program could not listen on MASTER_PORT, the verdict names the process that does") {
   Attempt attempt;
   attempt.record.master_port = 29500;
   attempt.record.port_user = "nginx (pid 7)";
@@ -138,7 +138,8 @@ TEST_CASE("a program that could not listen on MASTER_PORT gets told who has it")
   CHECK(attempt.verdict().hint.starts_with("nginx (pid 7) listens on MASTER_PORT 29500"));
 }
 
-TEST_CASE("a stop by the user is told with its signal, and SIGKILL is not told as the reason") {
+TEST_CASE(
+    "a stop by the user is reported with its signal, and SIGKILL is not reported as the reason") {
   Attempt attempt;
   attempt.record.stop_signal = SIGINT;
   for (int rank = 0; rank < 4; ++rank) attempt.end(rank, SIGKILL, 10 + rank, true);

@@ -67,36 +67,38 @@ TEST_CASE("a pipe that nobody empties fills the queue, and never blocks") {
   CHECK(console.is_empty());
 }
 
-TEST_CASE("a console without a reader is told of once, and swallows the rest") {
+TEST_CASE("a console without a reader is reported once, and further output is dropped") {
   const auto before = std::signal(SIGPIPE, SIG_IGN);
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
   const OwnedFd writer(ends[1]);
   close(ends[0]);
   asio::io_context io;
-  int told = 0;
+  int reports = 0;
   {
     const StdoutAs stdout_as(writer.get());
-    ConsoleQueue console(io, {[&] { ++told; }, [](const std::string&) {}});
+    ConsoleQueue console(io, {[&] { ++reports; }, [](const std::string&) {}});
     console.write(OutputSink::kOut, "a\n");
     console.write(OutputSink::kOut, "b\n");
     CHECK(console.is_empty());
   }
   std::signal(SIGPIPE, before);
-  CHECK(told == 1);
+  CHECK(reports == 1);
 }
 
-TEST_CASE("what a full disk does not take is dropped and counted, what comes later is written") {
+TEST_CASE(
+    "output for which a full disk has no room is dropped and counted, and later output is "
+    "written") {
   const TemporaryFolder folder;
   asio::io_context io;
   const OwnedFd full(open("/dev/full", O_WRONLY));
   const OwnedFd file(open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0666));
-  std::vector<std::string> told;
+  std::vector<std::string> notices;
   std::string dropped;
   {
     const StdoutAs stdout_as(full.get());
     ConsoleQueue console(
-        io, {[] { FAIL("gone"); }, [&](const std::string& text) { told.push_back(text); }});
+        io, {[] { FAIL("gone"); }, [&](const std::string& text) { notices.push_back(text); }});
     CHECK(console.what_was_dropped().empty());
     console.write(OutputSink::kOut, "a\n");
     console.write(OutputSink::kOut, "b\n");
@@ -105,8 +107,8 @@ TEST_CASE("what a full disk does not take is dropped and counted, what comes lat
     CHECK(console.is_empty());
     dropped = console.what_was_dropped();
   }
-  CHECK(told.size() == 1);
-  CHECK_THAT(told.at(0), Catch::Contains("stdout cannot be written: No space left on device"));
+  CHECK(notices.size() == 1);
+  CHECK_THAT(notices.at(0), Catch::Contains("stdout cannot be written: No space left on device"));
   CHECK(dropped == "4 bytes of the workers' stdout were dropped");
   CHECK(contents(folder / "out") == "c\n");
 }

@@ -46,7 +46,7 @@ TEST_CASE("a worker that ignores SIGTERM is killed after the grace period, a sto
   CHECK(all_end(front.numbers("pid")));
 }
 
-TEST_CASE("nothing outlives a launcher that is killed, though somebody has stopped its guards") {
+TEST_CASE("nothing outlives a launcher that is killed, even if somebody has stopped its guards") {
   const bool stopped = GENERATE(false, true);
   Front front({"--workers", "2", "--", "/bin/sh", "-c",
                "trap '' TERM HUP INT; " + kStray + "echo pid=$$ guard=$PPID; wait; sleep 1000"});
@@ -137,14 +137,14 @@ TEST_CASE("a rank that stands still while the others wait for it ends the run as
     CHECK(has(front.err(), line));
 }
 
-TEST_CASE("a rank that lost its patience with another is not the one to blame") {
+TEST_CASE("a rank that timed out waiting for another is not the one to blame") {
   Front front({"--own", "--workers", "3", "--hang", "6000", "--grace", "100", "--", LAUNCH_PROBE,
                "timeout"});
   CHECK(front.wait() == 5);
   CHECK(front.failure()["rank"] == 1);
 }
 
-TEST_CASE("a rank whose heartbeats stop ends the run as a hang, though the others go on") {
+TEST_CASE("a rank whose heartbeats stop ends the run as a hang, although the others continue") {
   Front front({"--own", "--workers", "3", "--hang", "8000", "--grace", "100", "--", LAUNCH_PROBE,
                "freeze"});
   CHECK(front.wait() == 5);
@@ -152,14 +152,14 @@ TEST_CASE("a rank whose heartbeats stop ends the run as a hang, though the other
   CHECK(has(front.err(), "no heartbeat for"));
 }
 
-TEST_CASE("what is not of the job is not let onto the control channel") {
+TEST_CASE("a process that does not belong to the job gets no control channel") {
   const std::string what = GENERATE("forged", "garbage", "oversized");
   SECTION("a worker of ours that talks so has failed") {
     Front front({"--own", "--workers", "2", "--grace", "100", "--", LAUNCH_PROBE, what});
     CHECK(front.wait() == 6);
     CHECK(has(front.err(), "broke the control channel"));
   }
-  SECTION("any other program goes on without a channel") {
+  SECTION("any other program continues without a channel") {
     Front front({"--", LAUNCH_PROBE, what});
     CHECK(eventually([&] { return has(front.err(), "control channel of rank 0 is closed"); }));
     front.kill(SIGTERM);
@@ -174,7 +174,7 @@ TEST_CASE("a checkpoint is asked for by SIGUSR2, and nothing ends") {
   CHECK(front.wait() == 0);
 }
 
-TEST_CASE("an event that its reader cannot make sense of closes the channel, and is a failure") {
+TEST_CASE("an event that cannot be parsed closes the channel, and is a failure") {
   Front front({"--own", "--", LAUNCH_PROBE, "malformed"});
   CHECK(front.wait() == 6);
   CHECK(front.failure()["rank"] == 0);

@@ -79,7 +79,7 @@ TEST_CASE("the variables of an outer launcher do not reach the workers") {
   CHECK_FALSE(contains(env, "HGTRAIN_RUN_DIR=/outer"));
 }
 
-TEST_CASE("threads and devices are the user's where he has decided on them") {
+TEST_CASE("threads and devices are the user's if the user has set them") {
   unsetenv("OMP_NUM_THREADS");
   CHECK(std::atoi(worker_environment(four_workers(), 0, 0).set.at("OMP_NUM_THREADS").c_str()) >= 1);
   setenv("OMP_NUM_THREADS", "7", 1);

@@ -83,7 +83,7 @@ TEST_CASE("the first failure counts, but one that only lost a peer not before ot
   CHECK(first_failure({{0, peer}})->rank == 0);
 }
 
-TEST_CASE("of two hosts whose clocks are known badly, either may have failed first") {
+TEST_CASE("if the clocks of two hosts are not known well, either may have failed first") {
   Failure first;
   first.rank = 0;
   first.at_ns = 1'000;

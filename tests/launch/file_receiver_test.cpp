@@ -159,7 +159,7 @@ TEST_CASE("a file of the same size is compared, and one with other content is ke
   CHECK(push.pulled == 0);
 }
 
-TEST_CASE("what cannot be written is the host's answer") {
+TEST_CASE("the host's answer names what cannot be written") {
   Push push;
   write_new_file(push.there / "data", "a file in place of the folder");
   CHECK(has(push.run(), push.there / "data"));
@@ -173,7 +173,7 @@ TEST_CASE("two jobs do not write the same file") {
   CHECK(has(push.run(), "another job is sending"));
 }
 
-TEST_CASE("a launcher refuses to read what is in no file of the job") {
+TEST_CASE("a launcher refuses to read what does not belong to a file of the job") {
   Push push;
   asio::io_context io;
   FileSender sender(io, push.files, "", "");

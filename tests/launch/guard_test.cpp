@@ -18,7 +18,7 @@ GuardedWorker start(const std::string& script) {
   return spawn_guarded(0, "/bin/sh", {"sh", "-c", script}, {"PATH=/usr/bin:/bin"});
 }
 
-/// One line of a stream that goes on.
+/// One line of a stream that continues.
 int read_number(const OwnedFd& fd) {
   std::string line;
   while (line.find('\n') == std::string::npos) {
@@ -49,7 +49,7 @@ const std::string kGrandchild =
 
 }  // namespace
 
-TEST_CASE("the guard tells how its worker ended") {
+TEST_CASE("the guard reports how its worker ended") {
   GuardedWorker process = start("exit 7");
   CHECK(WEXITSTATUS(wait_for_end(process).wait_status) == 7);
   reap(process);
@@ -58,14 +58,14 @@ TEST_CASE("the guard tells how its worker ended") {
   reap(process);
 }
 
-TEST_CASE("what a worker leaves behind is killed, in a session of its own or not") {
+TEST_CASE("processes that a worker leaves behind are killed, in a session of their own or not") {
   const GuardedWorker process = start(kGrandchild + "wait");
   const pid_t stray = read_number(process.output);
   CHECK(stray > 0);
   SECTION("when the worker ends") {
     kill(process.worker, SIGKILL);
   }
-  SECTION("when the guard is told to") {
+  SECTION("when the guard gets the order") {
     const int signal = SIGKILL;
     send(process.lifeline.get(), &signal, sizeof signal, 0);
   }

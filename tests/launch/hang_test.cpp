@@ -27,7 +27,7 @@ std::optional<Hang> at(std::int64_t now_s, const std::vector<Pulse>& pulses) {
 
 }  // namespace
 
-TEST_CASE("ranks that are heard of and move have not hung") {
+TEST_CASE("ranks that are heard from and make progress have not hung") {
   CHECK_FALSE(at(100, {}));
   CHECK_FALSE(at(100, {pulse(0, 8, 99, 45), pulse(1, 8, 75, 45)}));
   // Rank 1 still gets somewhere, and the others wait for it: slow is not stuck.
@@ -90,7 +90,7 @@ TEST_CASE("it is a hang once all ranks have stood still for longer than their bu
   CHECK_FALSE(find_hang(pulses, since_ns + 20 * kSecond, 30s, 150s));
 }
 
-TEST_CASE("a rank not heard of has hung, whatever the others do") {
+TEST_CASE("a rank that is not heard from has hung, whatever the others do") {
   const auto hang = at(100, {pulse(0, 8, 99, 99), pulse(1, 7, 70, 70), pulse(2, 8, 69, 99)});
   REQUIRE(hang);
   CHECK(hang->rank == 2);
@@ -107,7 +107,7 @@ TEST_CASE("a rank that has yet to say hello may take longer to load, but not for
   CHECK(at(110, {pulse(0, 8, 109, 109), loading})->rank == 1);
 }
 
-TEST_CASE("where all stand still, the one that is behind is named, and where the others wait") {
+TEST_CASE("if all stand still, the one that is behind is named, and what the others wait for") {
   const auto hang = at(100, {pulse(0, 8, 99, 35), pulse(1, 7, 99, 39), pulse(2, 8, 99, 36)});
   REQUIRE(hang);
   CHECK(hang->rank == 1);
@@ -135,7 +135,7 @@ TEST_CASE("of ranks in the same step, one that waits for no other is named") {
   CHECK(at(100, pulses)->message.ends_with(", collective 8, waiting for the device"));
 }
 
-TEST_CASE("where all entered the same collective, the first to stop is named") {
+TEST_CASE("if all entered the same collective, the first to stop is named") {
   CHECK(at(100, {pulse(0, 8, 99, 35), pulse(1, 8, 99, 34), pulse(2, 8, 99, 36)})->rank == 1);
   CHECK(at(100, {pulse(0, 8, 99, 35)})->rank == 0);
 }

@@ -110,7 +110,7 @@ TEST_CASE("a host that is named whole and in part is whole, and ranges and space
   CHECK(included("a,b", "a:2,0,GPU-1f") == "a:3=2,0,GPU-1f");  // how many there are is not known
 }
 
-TEST_CASE("what a filter cannot mean is an error, and all of it is said at once") {
+TEST_CASE("a filter that makes no sense is an error, and all errors are reported at once") {
   check_says({.hosts = kTwo, .include = "jeff@worker-0:7@worker-1:4"},
              {"there is no host 'jeff'", "worker-0 has no slot 7, only 0, 1, 2, 3",
               "worker-1 has no slot 4", "in --include jeff@", "separated by @"});

@@ -8,7 +8,7 @@ using namespace hgt;
 
 using Words = std::vector<std::string>;
 
-TEST_CASE("words in brackets are not split, and spaces around a word are none of it") {
+TEST_CASE("words in brackets are not split, and spaces around a word do not belong to it") {
   CHECK(split_outside_brackets("a:4, n[1,3]:2 ,b", ',') == Words{"a:4", "n[1,3]:2", "b"});
   CHECK(split_outside_brackets("a@@", '@') == Words{"a", "", ""});
 }
@@ -21,7 +21,7 @@ TEST_CASE("ranges of names are Slurm's") {
   CHECK(expand_names("n[1-4096]").size() == 4096);
 }
 
-TEST_CASE("a range that cannot be meant is refused") {
+TEST_CASE("a range that makes no sense is refused") {
   for (const char* text : {"n[", "n[]", "n[1-]", "n[-1]", "n[a]", "n[3-1]", "n[1,,2]", "n[1-2-3]",
                            "n[1-9999]", "n[1-100]m[1-100]", "n[99999999999]"}) {
     INFO(text);

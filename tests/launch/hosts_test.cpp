@@ -24,7 +24,7 @@ TEST_CASE("a range of names is as many hosts") {
   CHECK((hosts[2].name == "b" && hosts[2].workers == 0));
 }
 
-TEST_CASE("all that is wrong with a list of hosts is said at once") {
+TEST_CASE("everything that is wrong with a list of hosts is reported at once") {
   try {
     parse_hosts("a:x,n[2-1],b,B");
     FAIL("it was taken");
@@ -35,7 +35,7 @@ TEST_CASE("all that is wrong with a list of hosts is said at once") {
   }
 }
 
-TEST_CASE("a list of hosts that cannot be meant is refused") {
+TEST_CASE("a list of hosts that makes no sense is refused") {
   for (const char* text :
        {"",     ",",         "a,",      "a,,b", "a:0",         "a:x",
         "a:",   ":2",        "a:-1",    "a:2x", "a,a:2",       "-oProxyCommand=id",
@@ -55,7 +55,7 @@ TEST_CASE("a hostfile of DeepSpeed's is read, comments and all") {
   CHECK((hosts[2].name == "fd00::2" && hosts[2].workers == 1));
 }
 
-TEST_CASE("a line of a hostfile may say more of its hosts") {
+TEST_CASE("a line of a hostfile may say more about its hosts") {
   const auto hosts = parse_hostfile(
       "n[1-2] gpus=0-2,5 user=me slots=4 ssh_port=2222 iface=ib0\n"
       "b slots=1 gpus=GPU-1f addr=fd00::7\n",
@@ -69,7 +69,7 @@ TEST_CASE("a line of a hostfile may say more of its hosts") {
   CHECK((!hosts[2].is_spare && parse_hostfile("a slots=1 spare\n", "hosts")[0].is_spare));
 }
 
-TEST_CASE("everything that is wrong with a line is said, and how to write it") {
+TEST_CASE("everything that is wrong with a line is reported, and how to write it") {
   const auto [line, says] = GENERATE(table<std::string, std::vector<std::string>>({
       {"a slots=x user=-l colour=red",
        {"'x' is not a number", "'-l' is not", "'colour=red' is not a key"}},

@@ -8,7 +8,8 @@
 
 using namespace hgt;
 
-TEST_CASE("without a control group that may be written there is none, and nothing is said") {
+TEST_CASE(
+    "without a control group that may be written to, no group is made, and nothing is reported") {
   const TemporaryFolder root;
   CHECK(JobGroup(root.path()).path().empty());
   std::filesystem::create_directories(root / "proc/self");

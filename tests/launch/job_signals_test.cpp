@@ -35,7 +35,7 @@ TEST_CASE("a signal that the user sends twice to this process is two signals") {
   CHECK(job.heard.size() == 2);
 }
 
-TEST_CASE("signals of no meaning to a job are not reported") {
+TEST_CASE("signals that mean nothing to a job are not reported") {
   Heard job;
   job.signals.on_reported(SIGWINCH);
   CHECK(job.heard.empty());

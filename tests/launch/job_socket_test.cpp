@@ -177,8 +177,7 @@ TEST_CASE("a client that reads no answers costs no more than one, and delays nob
   CHECK(JobClient::connect(folder.path())->status());
 }
 
-TEST_CASE(
-    "what the console shows reaches those who watch it, and a slow one learns what it missed") {
+TEST_CASE("what the console shows reaches all watchers, and a slow one learns how much it missed") {
   const TemporaryFolder folder;
   std::string seen;
   std::uint64_t taken = 0, missed = 0;
@@ -221,7 +220,7 @@ TEST_CASE(
   CHECK(taken + missed == 50 * block.size() + std::string_view("outerrend").size());
 }
 
-TEST_CASE("of many clients at once, the last are told that there are too many") {
+TEST_CASE("if there are too many clients at once, the last ones get an error that says so") {
   const TemporaryFolder folder;
   const Launcher launcher(folder.path());
   std::vector<OwnedFd> clients;

@@ -6,7 +6,7 @@
 
 using namespace hgt;
 
-TEST_CASE("whoever asks gets the value, at once or when it is set") {
+TEST_CASE("every reader gets the value, at once or when it is set") {
   JobStore store;
   std::vector<std::string> got;
   const auto reply = [&](const std::string& value) { got.push_back(value); };
@@ -36,12 +36,12 @@ TEST_CASE("a key is written once") {
   CHECK_THROWS_AS(store.set("k", "w"), Error);
 }
 
-TEST_CASE("a copy tells upstream what is set here and what is missing, each once") {
-  std::vector<std::string> told;
+TEST_CASE("a copy reports upstream what is set here and what is missing, each once") {
+  std::vector<std::string> sent;
   JobStore store(JobStore::kMaxBytes, {[&](const std::string& key, const std::string& value) {
-                                         told.push_back(key + "=" + value);
+                                         sent.push_back(key + "=" + value);
                                        },
-                                       [&](const std::string& key) { told.push_back(key + "?"); }});
+                                       [&](const std::string& key) { sent.push_back(key + "?"); }});
   std::vector<std::string> got;
   const auto reply = [&](const std::string& value) { got.push_back(value); };
   store.get("far", reply);
@@ -49,6 +49,6 @@ TEST_CASE("a copy tells upstream what is set here and what is missing, each once
   store.set("near", "n");
   store.get("near", reply);
   store.put("far", "f");
-  CHECK(told == std::vector<std::string>{"far?", "near=n"});
+  CHECK(sent == std::vector<std::string>{"far?", "near=n"});
   CHECK(got == std::vector<std::string>{"n", "f", "f"});
 }

@@ -30,7 +30,7 @@ int peak_kilobytes(pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("every rank runs with its own place in the environment, and its output is told apart") {
+TEST_CASE("every rank runs with its own place in the environment, and its output is marked") {
   Front front({"--workers", "3", "--", "/bin/sh", "-c",
                "echo $RANK/$LOCAL_RANK of $WORLD_SIZE; echo problem $RANK >&2"});
   CHECK(front.wait() == 0);
@@ -146,13 +146,13 @@ TEST_CASE("only restarts without a new checkpoint are counted") {
   CHECK(has(front.err(), "restarting it (2 of 2 since the checkpoint of step 3)"));
 }
 
-TEST_CASE("what a restart cannot mend is not started again") {
+TEST_CASE("a job that a restart cannot fix is not started again") {
   Front front({"--own", "--workers", "2", "--restarts", "3", "--", LAUNCH_PROBE, "fail"});
   CHECK(front.wait() == 4);
   CHECK(front.verdict()["restarts"] == 0);
 }
 
-TEST_CASE("who has taken MASTER_PORT is named when the job fails") {
+TEST_CASE("the process that has taken MASTER_PORT is named if the job fails") {
   Front front({"--workers", "2", "--", "/bin/sh", "-c",
                "trap 'exit 5' USR1; echo pid=$$ port=$MASTER_PORT; while :; do sleep 0.01; done"});
   REQUIRE(front.prints("port=", 2));
@@ -179,7 +179,7 @@ TEST_CASE("logs hold all that a rank printed, in lines, from one attempt to the 
   for (const char* line : {"out 0\n", "out 1\n", "no newline\n", "error\n"}) CHECK(has(log, line));
 }
 
-TEST_CASE("neither a flood of output nor who watches it without reading delays heartbeats") {
+TEST_CASE("neither a flood of output nor a client that does not read it delays heartbeats") {
   const TemporaryFolder run;
   Front front({"--own", "--workers", "2", "--socket", run.path(), "--logs", run / "logs", "--",
                LAUNCH_PROBE, "flood_of_one"});

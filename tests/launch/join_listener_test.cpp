@@ -66,7 +66,7 @@ std::string frame_of(const Join& join) {
 
 }  // namespace
 
-TEST_CASE("a node that knows the secret is announced with what it says of itself") {
+TEST_CASE("a node that knows the secret is announced with what it says about itself") {
   Listening here;
   JobTls tls(JobTls::Side::kClient, kSecret);
   Join join;
@@ -102,7 +102,7 @@ TEST_CASE("a node of another version of hgtrain is announced as such") {
   for (const Newcomer& newcomer : here.newcomers) CHECK_FALSE(newcomer.is_readable);
 }
 
-TEST_CASE("who does not know the secret, or sends too much, is dropped") {
+TEST_CASE("a client that does not know the secret, or sends too much, is dropped") {
   Listening here;
   tcp::socket garbage = here.stranger();
   asio::write(garbage, asio::buffer("GET / HTTP/1.1\r\n\r\n", 18));
@@ -116,7 +116,7 @@ TEST_CASE("who does not know the secret, or sends too much, is dropped") {
   CHECK(here.newcomers.empty());
 }
 
-TEST_CASE("one address can keep only so many connections open that say nothing") {
+TEST_CASE("one address can have only a limited number of silent connections") {
   Listening here;
   std::vector<tcp::socket> silent;
   for (std::size_t i = 0; i < JoinListener::kMaxPerAddress; ++i) silent.push_back(here.stranger());
@@ -128,7 +128,7 @@ TEST_CASE("one address can keep only so many connections open that say nothing")
   while (here.newcomers.empty()) here.io.run_one();
 }
 
-TEST_CASE("a port that somebody has is an error that names it") {
+TEST_CASE("a port that is in use is an error that names it") {
   Listening here;
   try {
     JoinListener(here.io, here.listener.port(), kSecret, [](const Newcomer&) {});

@@ -53,7 +53,7 @@ struct Waiting {
 
 }  // namespace
 
-TEST_CASE("a node may join if its number is free and what it was told agrees with node 0") {
+TEST_CASE("a node may join if its number is free and its settings agree with node 0's") {
   const auto hosts = three_nodes();
   CHECK(why_refused(newcomer(1, 3, 2), hosts) == "");
   CHECK(why_refused(newcomer(2, 3, 0), hosts) == "");
@@ -113,7 +113,7 @@ TEST_CASE(
   CHECK(waiting.missing[1] == "b: it has not joined yet");
 }
 
-TEST_CASE("if no node has dialled, there is nobody to tell how the job has ended") {
+TEST_CASE("if no node has dialled, the end of the job is reported to nobody") {
   Waiting waiting(three_nodes());
   bool is_done = false;
   waiting.nodes.dismiss(3, std::chrono::seconds(5), [&] { is_done = true; });

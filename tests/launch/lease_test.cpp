@@ -69,7 +69,8 @@ TEST_CASE(
   CHECK(beats[0].answers_ns == 42);
 }
 
-TEST_CASE("a process that stood still blames no peer for it, or ends, as it is told") {
+TEST_CASE(
+    "a process that was stopped does not blame its peer for that, or ends, as its options say") {
   const bool excused = GENERATE(true, false);
   Leased leased(excused ? Lease::Standstill::kExcused : Lease::Standstill::kCounts);
   int beats = 0;

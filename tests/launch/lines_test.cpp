@@ -39,7 +39,7 @@ TEST_CASE("lines, progress lines and the last line without an end each get the p
   CHECK(prefixed({}) == "");
 }
 
-TEST_CASE("what two reads split is whole again") {
+TEST_CASE("text that two reads split is put together again") {
   const std::string text = "grüße 世界\nüber\n";
   std::vector<std::string> bytes;
   for (const char c : text) bytes.emplace_back(1, c);

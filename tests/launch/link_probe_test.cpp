@@ -6,7 +6,7 @@
 
 using namespace hgt;
 
-TEST_CASE("a link is measured by who knows the token, and by nobody else") {
+TEST_CASE("only a peer that knows the token can measure a link") {
   const std::string address = GENERATE("127.0.0.1", "::1");
   const LinkListener listener(address, "secret");
   CHECK_THROWS_AS(measure_link(address, listener.port(), "wrong!"), Error);

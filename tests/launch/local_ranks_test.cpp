@@ -10,7 +10,7 @@
 
 using namespace hgt;
 
-// LocalRanks through the agent that owns them: what they report, and what they are told.
+// LocalRanks through the agent that owns them: what they report, and the orders that they get.
 
 TEST_CASE("a rank that cannot start is an error, and the ranks before it do not run on") {
   AgentHost host;
@@ -31,7 +31,7 @@ TEST_CASE("a rank that cannot start is an error, and the ranks before it do not 
   CHECK(host.all<Ended>().empty());
 }
 
-TEST_CASE("an end is reported with whether a signal of the launcher's came before") {
+TEST_CASE("the report of an end says whether a signal of the launcher came before it") {
   AgentHost host;
   host.link->send(
       shell_ranks("trap 'echo mine=1' USR1; echo ready $RANK; while :; do wait; done", 2));
@@ -50,7 +50,7 @@ TEST_CASE("an end is reported with whether a signal of the launcher's came befor
   CHECK(ours.signalled);
 }
 
-TEST_CASE("a rank that somebody has stopped is named, with the way to let it go on") {
+TEST_CASE("a rank that somebody has stopped is named, with the command that continues it") {
   AgentHost host;
   host.link->send(shell_ranks("echo pid=$$; kill -STOP $$; exit 3"));
   const pid_t worker = host.number("pid");
@@ -73,7 +73,7 @@ TEST_CASE("a rank is gone with its last lines and the message of its error file"
   CHECK(gone.error_message == "the loss is nan");
 }
 
-TEST_CASE("what ranks tell each other stays on the host, and is told upstream once") {
+TEST_CASE("what ranks store for each other stays on the host, and is reported upstream once") {
   AgentHost host;
   Spawn order;
   order.argv = {LAUNCH_PROBE, "meet"};

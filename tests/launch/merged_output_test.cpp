@@ -168,7 +168,8 @@ TEST_CASE("whatever ranks print, no line is lost and each rank's lines keep thei
   }
 }
 
-TEST_CASE("a console that is full is full for the ranks, and a rank that is none is refused") {
+TEST_CASE(
+    "a console that is full holds the ranks back, and a rank that does not exist is refused") {
   Shown shown(2);
   CHECK_FALSE(shown.output.is_full());
   shown.is_full = true;

@@ -115,7 +115,7 @@ TEST_CASE("if node 0 dies, the others kill their ranks and say so") {
   CHECK(all_end(nodes[0].numbers("pid")));
 }
 
-TEST_CASE("a signal at any node is the whole job's, and counts once if all get it") {
+TEST_CASE("a signal at any node counts for the whole job, and only once if all nodes get it") {
   const std::string save =
       "trap 'echo saved $RANK; exit 75' TERM; echo ready $RANK; while :; do sleep 0.01; done";
   Nodes one_told(2);
@@ -197,7 +197,8 @@ TEST_CASE("a job that has too few nodes waits for others, but not for ever") {
   CHECK(has(nodes[0].err(), "no restart: host "));
 }
 
-TEST_CASE("a node that does not fit is refused, and told why; the job waits for the right one") {
+TEST_CASE(
+    "a node that does not fit is refused with the reason, and the job waits for the right one") {
   Nodes nodes(3);
   const auto job = script("true");
   Front& zero = nodes.start(0, job);

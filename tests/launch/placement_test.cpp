@@ -63,7 +63,7 @@ TEST_CASE("tasks that see their own GPUs alone count them from 0") {
   CHECK(World({"m", "m"}, 1, 2).placed()[1].first_local_rank == 1);
 }
 
-TEST_CASE("the other hosts find the first where its address says, else where ssh reached it") {
+TEST_CASE("the other hosts find the first at its address, or else where ssh reached it") {
   World world({"", ""}, 1);
   world.hosts[0].address = "10.0.0.1";
   CHECK(world.master() == "10.0.0.1");

@@ -50,7 +50,7 @@ TEST_CASE("the port is free for the job's own server, IPv4 or IPv6, but taken on
   }
 }
 
-TEST_CASE("who listens on a port is found by name and number") {
+TEST_CASE("the process that listens on a port is found by name and number") {
   const Listener listener(0);
   CHECK(port_user(listener.port()) == "launch_test (pid " + std::to_string(getpid()) + ")");
 }

@@ -45,12 +45,12 @@ std::string found(const std::vector<InspectedHost>& hosts, bool own_cpu_workers 
 
 }  // namespace
 
-TEST_CASE("nothing is said of hosts that are alike and have room") {
+TEST_CASE("hosts that are alike and have enough room give no notice") {
   CHECK(found({host("a"), host("b")}) == "");
   CHECK(found({{{.name = "silent", .workers = 2}, 0, 0, {}, {}}}) == "");
 }
 
-TEST_CASE("limits that cannot hold the workers are errors, and those that are tight are told") {
+TEST_CASE("limits that are too low for the workers are errors, and tight ones give a notice") {
   InspectedHost a = host("a", 8);
   a.facts.nofile = 40;
   CHECK(
@@ -86,7 +86,7 @@ TEST_CASE("locked memory counts if there is InfiniBand, /dev/shm if workers shar
   CHECK(found({a}) == "");
 }
 
-TEST_CASE("a disk that is full or read-only is an error, and one with little room is told") {
+TEST_CASE("a disk that is full or read-only is an error, and one with little room gives a notice") {
   InspectedHost a = host("a");
   a.facts.disk_free_bytes = 300 << 20;
   CHECK(found({a}) == "on host a only 300 MiB are free for logs, in /runs\n");
@@ -96,7 +96,7 @@ TEST_CASE("a disk that is full or read-only is an error, and one with little roo
   CHECK(found({a}) == "error: on host a logs cannot be written: /runs is read-only\n");
 }
 
-TEST_CASE("clocks that are far off are told with their offset, unless that is not certain") {
+TEST_CASE("clocks that are far off give a notice with their offset, unless that is uncertain") {
   InspectedHost a = host("a"), b = host("b"), c = host("c");
   a.clock = ClockOffset{3'600'200'000'000, 2'000'000};
   b.clock = ClockOffset{-1'500'000'000, 100'000'000};
@@ -122,7 +122,9 @@ TEST_CASE("versions and the MTU must be the same on all hosts") {
         "packets that are too large for one of them may be lost\n");
 }
 
-TEST_CASE("a machine with two names is told, and GPUs of two ranks are an error if they are used") {
+TEST_CASE(
+    "a machine with two names gives a notice, and GPUs of two ranks are an error if they are "
+    "used") {
   InspectedHost a = host("a"), b = a;
   b.spec.name = "alias";
   b.machine = a.machine + 1000;

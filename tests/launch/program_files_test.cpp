@@ -166,7 +166,7 @@ TEST_CASE("libraries travel with a program, but not glibc") {
   CHECK(payload.find(" lib/libc.so") == std::string::npos);
 }
 
-TEST_CASE("a program without a worker beside it is started as it is, or said to be missing") {
+TEST_CASE("a program without a worker next to it is started as it is, or reported as missing") {
   TemporaryFolder folder;
   put_file(folder / "tool", "#!/bin/sh\necho tool\n");
   chmod((folder / "tool").c_str(), 0755);

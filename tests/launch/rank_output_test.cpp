@@ -33,11 +33,12 @@ TEST_CASE("a log that cannot be opened is an error, with its name") {
                     Catch::Contains("/nowhere/rank_0.log"));
 }
 
-TEST_CASE("a full disk under the log is told once, and the output goes on; so does the log later") {
+TEST_CASE(
+    "a full disk under the log is reported once, and the output continues; later so does the log") {
   const TemporaryFolder folder;
-  std::vector<std::string> told;
+  std::vector<std::string> notices;
   RankOutput output(
-      {folder / "log", 0, nullptr, [&](const std::string& text) { told.push_back(text); }});
+      {folder / "log", 0, nullptr, [&](const std::string& text) { notices.push_back(text); }});
   {
     FailingFileOps full(0, ENOSPC, /*for_good=*/true);
     const FileOpsOverride override(full);
@@ -45,10 +46,10 @@ TEST_CASE("a full disk under the log is told once, and the output goes on; so do
     output.feed(OutputSink::kOut, "b\n");
   }
   output.feed(OutputSink::kOut, "c\n");
-  REQUIRE(told.size() == 1);
-  CHECK_THAT(told[0], Catch::Contains("No space left on device"));
+  REQUIRE(notices.size() == 1);
+  CHECK_THAT(notices[0], Catch::Contains("No space left on device"));
   CHECK(contents(folder / "log") == "c\n");
   CHECK(output.last_lines() == std::vector<std::string>{"a", "b", "c"});
   output.finish();
-  CHECK(told.back() == "4 bytes of output could not be written to " + folder / "log");
+  CHECK(notices.back() == "4 bytes of output could not be written to " + folder / "log");
 }

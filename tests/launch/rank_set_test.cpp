@@ -15,7 +15,7 @@ TEST_CASE("ranks are numbers and ranges, and are written in the same way, in ord
   CHECK(ranks.count_of(5) == 4);
 }
 
-TEST_CASE("a rank that the job has not is an error that names it") {
+TEST_CASE("a rank that the job does not have is an error that names it") {
   RankSet::parse("0-7").require_in(8);
   RankSet::all().require_in(1);
   CHECK_THROWS_WITH(RankSet::parse("0,8").require_in(8),
@@ -23,7 +23,7 @@ TEST_CASE("a rank that the job has not is an error that names it") {
   CHECK_THROWS_WITH(RankSet::parse("1").require_in(1), Catch::Contains("which is rank 0"));
 }
 
-TEST_CASE("all are the ranks of any job, and none are those of none") {
+TEST_CASE("\"all\" are the ranks of any job, and \"none\" are no ranks") {
   CHECK(RankSet::parse("all").has(4095));
   CHECK(RankSet::parse("all").count_of(3) == 3);
   CHECK(RankSet::parse("all").text() == "all");
@@ -32,7 +32,7 @@ TEST_CASE("all are the ranks of any job, and none are those of none") {
   CHECK(RankSet().count_of(3) == 0);
 }
 
-TEST_CASE("what is neither a number nor a range is an error that says how to write ranks") {
+TEST_CASE("text that is neither a number nor a range is an error that says how to write ranks") {
   for (const char* text : {"", "0,", "x", "3-1", "-1", "0-99999999"})
     CHECK_THROWS_WITH(RankSet::parse(text), Catch::Contains("names no ranks"));
 }

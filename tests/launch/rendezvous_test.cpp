@@ -14,7 +14,7 @@ std::optional<Rendezvous> meeting(const HostFlags& flags) {
 
 }  // namespace
 
-TEST_CASE("nodes that nobody names are counted, and meet where they are told") {
+TEST_CASE("nodes without names are counted, and meet at the address that they are given") {
   const HostFlags flags{.num_nodes = "3",
                         .num_workers = 2,
                         .master_addr = "head",
@@ -53,7 +53,7 @@ TEST_CASE("one node alone needs no other, and hosts that ssh reaches do not dial
   CHECK_FALSE(meeting({.hosts = "a:4", .no_ssh = true}));
 }
 
-TEST_CASE("of named hosts, the first is where node 0 is") {
+TEST_CASE("if hosts are named, node 0 is on the first") {
   CHECK(meeting({.hosts = "me@a:4,b:2", .no_ssh = true, .node_rank = 1})->address == "a");
   CHECK(meeting({.hosts = "a,b", .master_addr = "c", .no_ssh = true, .node_rank = 1})->address ==
         "c");

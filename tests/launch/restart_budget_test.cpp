@@ -26,7 +26,7 @@ TEST_CASE("only restarts without a later checkpoint count") {
   CHECK_FALSE(budget.take(failure_of(0)));
 }
 
-TEST_CASE("a run that resumes has made no progress by that") {
+TEST_CASE("resuming alone is no progress") {
   RestartBudget budget(1, 0);
   CHECK_FALSE(budget.hear("started", {{"step", 7}}));
   CHECK_FALSE(budget.hear("metrics", {}));

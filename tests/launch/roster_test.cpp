@@ -233,7 +233,7 @@ TEST_CASE("hosts that cannot be used are all named, and nothing is started") {
   CHECK(front.out() == "");
 }
 
-TEST_CASE("what is wrong with hosts is told before anything starts") {
+TEST_CASE("problems of hosts are reported before anything starts") {
   SECTION("two names of one machine, and a clock that is far off") {
     const FakeSsh ssh("[ $host = b ] && export FAKE_CLOCK=-7200 LD_PRELOAD=" FAKE_CLOCK "; " +
                       kStartAgent);
@@ -263,7 +263,7 @@ TEST_CASE("an address that other hosts cannot use is refused") {
   CHECK(has(front.err(), "where other hosts cannot reach it"));
 }
 
-TEST_CASE("what is said of a host's network reaches its ranks") {
+TEST_CASE("the settings of a host's network reach its ranks") {
   const FakeSsh ssh(kStartAgent);
   const std::vector<std::string> show{"/bin/sh", "-c",
                                       "echo $MASTER_ADDR ${HGTRAIN_ADDRESS-none} "
@@ -296,7 +296,7 @@ TEST_CASE("a signal ends a job whose hosts have not answered yet") {
   CHECK(has(front.err(), "before all hosts had answered"));
 }
 
-TEST_CASE("a peer that is no agent is not used") {
+TEST_CASE("a peer that is not an agent is not used") {
   const std::string says = GENERATE("echo hello", "exec cat /dev/zero");
   const FakeSsh ssh("nonce=$(echo \"$last\" | grep -oE '[0-9a-f]{64}'); echo; echo $nonce; " +
                     says);

@@ -112,7 +112,7 @@ TEST_CASE("the flags of a task are those that its scheduler knows, unless the us
   CHECK(typed.num_nodes == "2");
 }
 
-TEST_CASE("a scheduler's task that is told hosts, or another number of nodes, is an error") {
+TEST_CASE("a scheduler's task that is given hosts, or another number of nodes, is an error") {
   const Set step(kStep);
   CHECK(has(refusal_of({.hosts = "a,b"}), "srun has started 4 of this command"));
   CHECK(has(refusal_of({.hostfile = "hosts"}), "--hostfile"));

@@ -20,7 +20,7 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("each way that ssh fails is told apart and has its own advice") {
+TEST_CASE("each way in which ssh fails is recognised and has its own hint") {
   const Case c = GENERATE(
       Case{"ssh: Could not resolve hostname a: Name or service not known\n",
            "ssh: Could not resolve hostname a: Name or service not known", "neither in DNS"},
@@ -81,7 +81,7 @@ TEST_CASE("each way that ssh fails is told apart and has its own advice") {
   CHECK(hint.empty() == c.hint.empty());
 }
 
-TEST_CASE("a login shell that starts nothing has advice of its own") {
+TEST_CASE("a login shell that starts nothing has a hint of its own") {
   CHECK_THAT(hint_for_ssh({.name = "a"}, "its login shell starts no program, and says: no"),
              Catch::Contains("chsh"));
 }

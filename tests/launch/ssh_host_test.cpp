@@ -54,7 +54,7 @@ struct SshRun {
 
 }  // namespace
 
-TEST_CASE("what the login shell prints first is no part of the stream") {
+TEST_CASE("what the login shell prints first is not part of the stream") {
   const std::string shell = GENERATE("sh -c \"$last\"", "echo hello; sh -c \"$last\"",
                                      "printf 'no newline'; sh -c \"$last\"");
   const FakeSsh ssh(shell);
@@ -98,7 +98,7 @@ TEST_CASE("ssh leads a session of its own, and dies with its owner") {
   CHECK_FALSE(is_alive(pid));
 }
 
-TEST_CASE("the host is no option to ssh, and nothing of the program needs quoting") {
+TEST_CASE("a host's name is never an option of ssh, and nothing of the program needs quoting") {
   const auto words = ssh_command({.name = "far"}, ProgramFiles("/odd path/it's"), "123");
   REQUIRE(words.size() > 3);
   CHECK(words[words.size() - 3] == "--");
@@ -106,7 +106,7 @@ TEST_CASE("the host is no option to ssh, and nothing of the program needs quotin
   CHECK_THAT(words.back(), Catch::EndsWith(" '/odd path/it'\\''s'"));
 }
 
-TEST_CASE("a user and a port of a host are ssh's") {
+TEST_CASE("the user and the port of a host are passed to ssh") {
   const JobHost host{.name = "far", .user = "me", .ssh_port = 2222};
   const auto words = ssh_command(host, ProgramFiles("/program"), "123");
   const auto dashes = std::find(words.begin(), words.end(), "--");

@@ -47,7 +47,7 @@ TEST_CASE("more hosts than are called at once all answer") {
   for (const SurveyedHost& host : survey(hosts)) CHECK(host.why_unusable == "");
 }
 
-TEST_CASE("all pairs come once, in rounds in which nobody is in two") {
+TEST_CASE("each pair comes once, in rounds in which no host is in two pairs") {
   const std::size_t num = GENERATE(0, 1, 2, 3, 4, 7, 8);
   std::set<std::pair<std::size_t, std::size_t>> all;
   for (const auto& round : pairs_in_rounds(num)) {

@@ -94,6 +94,6 @@ TEST_CASE("a server that shows a certificate in place of the secret is not trust
   asio::ssl::context server(asio::ssl::context::tlsv13_server);
   use_certificate(server);
   Handshake both(client.context(), server);
-  CHECK(!both.client_error);  // without the check, the client would go on
+  CHECK(!both.client_error);  // without the check, the client would continue
   CHECK_FALSE(both.client_trusts());
 }

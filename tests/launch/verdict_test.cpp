@@ -26,7 +26,8 @@ Verdict failed() {
 }  // namespace
 
 TEST_CASE(
-    "a failure is told once: who, why, the last lines, the log, and what became of the others") {
+    "a failure is reported once: who, why, the last lines, the log, and what became of the "
+    "others") {
   CHECK(failed().render() ==
         "hgtrain: error: rank 5 of 64 (pid 4711 on n02) exited with code 4 after step 41\n"
         "  the last lines of rank 5 (more in run/logs/rank_5.log):\n"
@@ -35,7 +36,7 @@ TEST_CASE(
         "  the other 63 ranks were stopped\n");
 }
 
-TEST_CASE("a rank is told with its place in the job") {
+TEST_CASE("a rank is named with its place in the job") {
   Verdict v = failed();
   v.place = "stage 1, tensor rank 0";
   CHECK(v.render().find("rank 5 of 64 (stage 1, tensor rank 0; pid 4711 on n02) exited") !=
@@ -103,7 +104,7 @@ TEST_CASE("a job that is done says nothing, one that was stopped says why") {
   CHECK(v.render() == "hgtrain: stopped by SIGTERM\n");
 }
 
-TEST_CASE("a verdict as JSON has what run.json needs, also where the last lines are no UTF-8") {
+TEST_CASE("a verdict as JSON has what run.json needs, even if the last lines are not UTF-8") {
   Verdict v = failed();
   v.last_lines.push_back("\xff");
   const nlohmann::json json = v;

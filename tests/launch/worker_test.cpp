@@ -10,30 +10,31 @@ using namespace hgt;
 
 namespace {
 
-/// One worker on a loop of its own, and what it told, but for its heartbeats.
+/// One worker on a loop of its own, and what it sent, except for its heartbeats.
 struct Run {
   explicit Run(const std::vector<std::string>& argv, std::vector<std::string> env = {}) {
     env.insert(env.end(), {"RANK=0", "WORLD_SIZE=1", "PATH=/usr/bin:/bin", "HGTRAIN_CONTROL_FD=3",
                            "HGTRAIN_JOB_KEY=" + key.hex()});
-    worker.emplace(io, 0, spawn_guarded(0, argv[0], argv, env), key, store,
-                   RankOutput({"", 0, nullptr, {}}), nullptr,
-                   Worker::Events{[this](Worker&) { told.push_back("ended"); },
-                                  [this](Worker&) {
-                                    told.push_back("gone");
-                                    io.stop();
-                                  },
-                                  [](Worker&) {},
-                                  [this](Worker&, const std::string& kind, const nlohmann::json&) {
-                                    told.push_back(kind);
-                                  },
-                                  [this](Worker&, const std::string&) { told.push_back("broken"); },
-                                  [](Worker&, const Heartbeat&) {}});
+    worker.emplace(
+        io, 0, spawn_guarded(0, argv[0], argv, env), key, store, RankOutput({"", 0, nullptr, {}}),
+        nullptr,
+        Worker::Events{[this](Worker&) { events.push_back("ended"); },
+                       [this](Worker&) {
+                         events.push_back("gone");
+                         io.stop();
+                       },
+                       [](Worker&) {},
+                       [this](Worker&, const std::string& kind, const nlohmann::json&) {
+                         events.push_back(kind);
+                       },
+                       [this](Worker&, const std::string&) { events.push_back("broken"); },
+                       [](Worker&, const Heartbeat&) {}});
   }
 
   asio::io_context io;
   JobKey key = JobKey::random();
   JobStore store;
-  std::vector<std::string> told;
+  std::vector<std::string> events;
   std::optional<Worker> worker;
 };
 
@@ -42,13 +43,13 @@ struct Run {
 TEST_CASE("what a worker said last is known before it has ended") {
   Run run({LAUNCH_PROBE, "fail"}, {"RANK=1"});
   run.io.run();
-  CHECK(run.told == std::vector<std::string>{"broken", "ended", "gone"});  // it is rank 0 here
+  CHECK(run.events == std::vector<std::string>{"broken", "ended", "gone"});  // it is rank 0 here
   Run right({LAUNCH_PROBE, "last_words"});
   right.io.run();
-  CHECK(right.told == std::vector<std::string>{"notice", "ended", "gone"});
+  CHECK(right.events == std::vector<std::string>{"notice", "ended", "gone"});
 }
 
-TEST_CASE("all output is read before a worker is gone, though it ended long before") {
+TEST_CASE("all output is read before a worker counts as gone, even if it ended long before") {
   Run run(
       {"/bin/sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x; echo; echo the end; kill -9 $$"});
   run.io.run();
@@ -56,7 +57,7 @@ TEST_CASE("all output is read before a worker is gone, though it ended long befo
   CHECK(WTERMSIG(run.worker->end().wait_status) == SIGKILL);
 }
 
-TEST_CASE("output handed to somebody outside does not keep a worker from being gone") {
+TEST_CASE("a process outside that holds the output open does not keep a worker from being gone") {
   // The test itself holds the worker's stdout open, as a daemon elsewhere could.
   Run run({"/bin/sh", "-c", "kill -STOP $$; exit 0"});
   const std::string out = "/proc/" + std::to_string(run.worker->pid()) + "/fd/1";

@@ -1,6 +1,6 @@
 // A driver's library (libnvidia-ml.so.1) with as many GPUs as FAKE_GPUS says; -1: one that does not
 // start, for the reason FAKE_NVML_RESULT. FAKE_CAPABILITY is the GPUs' compute capability, and
-// FAKE_MACHINE tells their UUIDs from those of other machines.
+// FAKE_MACHINE makes their UUIDs differ from those of other machines.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>

@@ -33,7 +33,7 @@ TEST_CASE("an interface is known by its numeric address") {
                     Catch::Contains("has no network interface no-such-0 with an address"));
 }
 
-TEST_CASE("a loopback is told from other addresses") {
+TEST_CASE("a loopback is distinguished from other addresses") {
   for (const char* address : {"127.0.0.1", "127.0.1.1", "::1", "localhost"})
     CHECK(is_loopback(address));
   for (const char* address : {"10.0.0.1", "fd00::1", "node127.0.0.1"})

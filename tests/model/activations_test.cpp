@@ -55,7 +55,7 @@ TEST_CASE("only what the family has is there, and only what fits") {
                     Catch::Contains("activation embedded: copy 0 of 1"));
 }
 
-TEST_CASE("of a split backward, each tensor is kept for the micro-batches that need it") {
+TEST_CASE("with a split backward, each tensor is kept for the micro-batches that need it") {
   const Golden golden("gpt2");
   const std::int64_t layers = golden.model.num_hidden_layers;
   ActivationSizes sizes{1, 8, 1, DType::kF32, Recompute::kFull, 1};
@@ -78,7 +78,7 @@ TEST_CASE("of a split backward, each tensor is kept for the micro-batches that n
   }
 }
 
-TEST_CASE("the slots of several ranges follow on each other; temporaries are shared by all") {
+TEST_CASE("the slots of several ranges follow one another; temporaries are shared by all") {
   const Golden golden("gpt2");
   REQUIRE(golden.model.num_hidden_layers >= 2);
   const std::int64_t head = golden.model.num_hidden_layers + 1;

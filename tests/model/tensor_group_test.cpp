@@ -219,7 +219,8 @@ TEST_CASE("ranks that share a model in bf16 are no further from fp32 than PyTorc
   }
 }
 
-TEST_CASE("ranks that split rows compute the bits of those that do not, but for norms' gradients") {
+TEST_CASE(
+    "ranks that split rows compute the bits of those that do not, except for norms' gradients") {
   for (const std::string& name : Golden::names()) {
     const Golden golden = with_dropout(divisible(name));
     const TensorOptions all{.model = {.seed = 3}, .no_decay = name == "qwen3"};

@@ -99,7 +99,7 @@ TEST_CASE("epilogues have candidates if cuBLAS has them, and in fp32 none that a
   }
 }
 
-TEST_CASE("a shape's text tells shapes apart") {
+TEST_CASE("different shapes have different texts") {
   Fixture x;
   CHECK(CublasShape(x.args).text() == "4 x 12 x 8, fp32: 4 256, 12 256; fp32: 4 256; plain 0 0");
   x.args.transposed_b = true;

@@ -36,11 +36,11 @@ TEST_CASE("a text of another basis, of another version or with a wrong byte hold
 
 TEST_CASE("a choice of one process is valid for later and simultaneous ones") {
   const TemporaryFolder folder;
-  GemmCache first(folder.path(), kBasis), beside(folder.path(), kBasis);
+  GemmCache first(folder.path(), kBasis), second(folder.path(), kBasis);
   CHECK(!first.find("2 x 3"));
   CHECK(first.keep("2 x 3", "a") == "a");
-  CHECK(beside.keep("2 x 3", "b") == "a");
-  CHECK(beside.keep("4 x 5", "c") == "c");
+  CHECK(second.keep("2 x 3", "b") == "a");
+  CHECK(second.keep("4 x 5", "c") == "c");
   const GemmCache after(folder.path(), kBasis);
   CHECK(after.find("2 x 3") == "a");
   CHECK(after.find("4 x 5") == "c");

@@ -56,7 +56,7 @@ TEST_CASE(
     if (e < kBegin || e >= kEnd) REQUIRE(flat[e] == 2.0f);
 }
 
-TEST_CASE("a window of no tensor is null") {
+TEST_CASE("a window without a tensor is null") {
   const FlatPiece piece = piece_at(0, 8);
   const Fp32Window part({}, piece);
   CHECK(part.data() == nullptr);

@@ -72,7 +72,7 @@ TEST_CASE("a static scale and that of other dtypes never change") {
 }
 
 TEST_CASE(
-    "a scale goes on from a checkpoint of the same precision, and starts afresh from another") {
+    "a scale continues from a checkpoint of the same precision, and starts anew from another") {
   const LossScaler half(dynamic(8, 2, 2));
   const LossScale saved{512, 7, 3, 1};
   CHECK(half.resumed(saved, DType::kF16) == saved);

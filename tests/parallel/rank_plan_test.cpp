@@ -30,7 +30,7 @@ TEST_CASE("the number of ranks follows from the batch") {
   CHECK(ranks_of(Config()) == 1);
 }
 
-TEST_CASE("micro-batches are shared out, and all ranks take part in as many sums") {
+TEST_CASE("micro-batches are distributed, and all ranks take part in the same number of sums") {
   const RankPlan first = plan_rank(job(2), kBlocks, false, 0, 4),
                  last = plan_rank(job(2), kBlocks, false, 3, 4);
   CHECK(first.micro_batches == Range{0, 2});
@@ -46,7 +46,7 @@ TEST_CASE("stage 0 updates everything, and the others only what the rank owns") 
   CHECK(plan.updated_slices().size() == 3);
 }
 
-TEST_CASE("a rank may have several ranges of blocks, which follow on each other in its buffers") {
+TEST_CASE("a rank may have several ranges of blocks, which follow one another in its buffers") {
   const std::vector<Range> stages{{0, 1}, {1, 2}, {2, 3}};  // one rank has the first and the last
   Config config = job(0);
   config.parallelism.pipeline_parallel_size = 2;
@@ -72,7 +72,7 @@ TEST_CASE("the config's bucket sizes lower what one collective moves") {
   CHECK(units(job(2), true) == 2);  // a tied embedding is a unit of its own
 }
 
-TEST_CASE("stage 3 gathers ahead unless there is no room, or no wish, for it") {
+TEST_CASE("stage 3 gathers ahead unless there is no room for that, or it is switched off") {
   const auto slots = [](const Config& config) {
     return plan_rank(config, kBlocks, false, 0, 2).shape.parameter_slots;
   };
@@ -86,7 +86,7 @@ TEST_CASE("stage 3 gathers ahead unless there is no room, or no wish, for it") {
   CHECK(slots(config) == 1);
 }
 
-TEST_CASE("one rank shares nothing out, so it trains as at stage 0, unless it offloads") {
+TEST_CASE("one rank has nothing to split, so it trains as at stage 0, unless it offloads") {
   Config config = job(3);
   CHECK(plan_rank(config, kBlocks, true, 0, 1).stage() == 0);
   CHECK(plan_rank(config, kBlocks, true, 0, 2).stage() == 3);

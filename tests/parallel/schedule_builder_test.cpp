@@ -37,7 +37,7 @@ TEST_CASE("stage 1 gathers the parameters after the update") {
         "F0.0 F1.0 F2.0 B2.0 R2 B1.0 R1 B0.0 R0 U G0 G1 G2");
 }
 
-TEST_CASE("stage 2 sums the gradients of each micro-batch, in slots that it uses in turns") {
+TEST_CASE("stage 2 sums the gradients of each micro-batch, in slots that it uses in turn") {
   CHECK(text_of(make_schedule(shape_of(2, 4, false)).actions) ==
         "F0.0 F1.0 F2.0 C3 F3.0 B3.0 R3 C2 B2.0 R2 A3 C1 B1.0 R1 A2 C0 B0.0 R0 A1 A0 U "
         "G0 G1 G2 G3");
@@ -97,7 +97,8 @@ TEST_CASE("a slot is as large as its largest unit") {
 }
 
 TEST_CASE(
-    "1F1B computes a forward and a backward in turns, and holds one micro-batch a stage after") {
+    "1F1B computes forwards and backwards alternately, and holds a micro-batch for each later "
+    "stage") {
   StepShape shape = shape_of(0, 1, false, 3);
   shape.pipeline = {.index = 0, .count = 2};
   CHECK(text_of(make_schedule(shape).actions) ==

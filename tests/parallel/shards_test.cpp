@@ -78,7 +78,7 @@ TEST_CASE("unequal shares divide in their proportion, and a rank may own nothing
   CHECK(sharding.slices(2).empty());
 }
 
-TEST_CASE("blocks that do not follow on each other do so in a rank's buffers") {
+TEST_CASE("blocks that are not neighbours in the model are neighbours in a rank's buffers") {
   constexpr std::int64_t kChunk = Sharding::kChunk;
   const std::vector<Range> blocks{{0, 2 * kChunk}, {5 * kChunk, 9 * kChunk}};
   const Sharding sharding(blocks, 2);
@@ -94,7 +94,7 @@ TEST_CASE("blocks that do not follow on each other do so in a rank's buffers") {
         std::vector<OwnedRange>{{{0, 6 * kChunk}, 0}});
 }
 
-TEST_CASE("the owners of a range of blocks are counted from its begin") {
+TEST_CASE("the owners of a range of blocks are counted from its beginning") {
   constexpr std::int64_t kChunk = Sharding::kChunk;
   const std::vector<Range> blocks = blocks_of({2 * kChunk, 4 * kChunk, 2 * kChunk});
   const Sharding sharding(blocks, 2);

@@ -141,7 +141,7 @@ TEST_CASE("ends of a tied embedding that are not at the same action are a deadlo
   CHECK(one.fault() == "deadlock: stage 0 cannot pass action 4 (T)");
 }
 
-TEST_CASE("in an evaluation, stages wait for each other at the begin and at the end alone") {
+TEST_CASE("in an evaluation, stages wait for each other only at the beginning and at the end") {
   const BlockTime block{1, 0, 0};
   const std::vector<BlockTime> blocks(100, block);
   for (int stages = 2; stages <= 6; ++stages)

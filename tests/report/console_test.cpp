@@ -64,7 +64,7 @@ TEST_CASE("mfu is shown only if it is known, and the last step has no ETA") {
   CHECK(text.find("eta") == std::string::npos);
 }
 
-TEST_CASE("steps_per_print thins the lines, evaluations and the last step always stand") {
+TEST_CASE("steps_per_print thins the lines; evaluations and the last step are always printed") {
   Screen s({}, 10);
   for (std::int64_t step = 1; step <= 9; ++step) s.console.step(shown_record(step));
   CHECK(s.take().empty());
@@ -95,7 +95,7 @@ TEST_CASE("resume, checkpoints and notices have their line") {
         "hgtrain: note: x\n");
 }
 
-TEST_CASE("what happens before the first step stands on a terminal, and only there") {
+TEST_CASE("what happens before the first step is shown on a terminal, and only there") {
   for (const bool live : {true, false}) {
     fake_ns = 0;
     Screen s({.live = live});
@@ -127,7 +127,7 @@ TEST_CASE("a progress line that is too long leaves out the bar first, and never 
   CHECK(drawn(40) == "step  700/2000  loss 2.4137  eta 2:10");
 }
 
-TEST_CASE("numbers that are large or none are still readable") {
+TEST_CASE("numbers that are large or not finite are still readable") {
   Screen s;
   StepRecord r = shown_record(1);
   r.loss = 3.2e30;

@@ -6,10 +6,10 @@ using namespace hgt;
 
 namespace {
 
-/// A run as its machine takes it, which tells an Eta of each step.
+/// A run as its machine takes it, which reports each step to an Eta.
 struct FakeRun {
   Eta::Plan plan;
-  double first_s = 0;  ///< what the first step takes beside its work
+  double first_s = 0;  ///< what the first step takes besides its work
   double step_s = 0, eval_s = 0, save_s = 0;
   double now_s = 0;
   std::int64_t step = 0;

@@ -52,7 +52,7 @@ TEST_CASE("numbers keep their decimals unless they are many digits or none") {
   CHECK(human_number(INFINITY, 4) == "inf");
 }
 
-TEST_CASE("one is no plural") {
+TEST_CASE("one has no plural") {
   CHECK(human_plural(1, "step") == "1 step");
   CHECK(human_plural(0, "step") == "0 steps");
 }

@@ -111,7 +111,7 @@ TEST_CASE("a record survives the control channel") {
   CHECK(back.eval_loss == 1.25);
 }
 
-TEST_CASE("on resume both files are cut back so that each step stands once") {
+TEST_CASE("on resume both files are cut back so that each step occurs once") {
   RunDir dir;
   write_steps(dir, 0, 10);
   write_steps(dir, 6, 12);
@@ -228,7 +228,7 @@ TEST_CASE("a full disk does not keep a run with damaged metrics from starting") 
   CHECK(dir.lines("metrics.damaged.jsonl").size() == 5);
 }
 
-TEST_CASE("a line torn by a crash goes, the whole lines before it stay") {
+TEST_CASE("a line torn by a crash is removed, and the whole lines before it stay") {
   const std::string whole =
       R"({"step":4,"tokens":1,"consumed_samples":1,"mem_bytes":1,"mem_peak_bytes":1})";
   for (const std::string& tail :
@@ -303,7 +303,7 @@ TEST_CASE("a damaged line costs its step alone, and the old file is kept aside")
 }
 
 TEST_CASE(
-    "a step that stands twice, and a line without an end, are damage; a superseded step is not") {
+    "a step that occurs twice, and a line without an end, are damage; a superseded step is not") {
   RunDir dir;
   write_steps(dir, 0, 3);
   CHECK(!MetricsWriter(dir.path(), 2).kept_aside());
@@ -423,7 +423,7 @@ TEST_CASE("a run folder that cannot be written is refused by name") {
   CHECK_THROWS_WITH(MetricsWriter(dir.path(), 0), Catch::Contains("metrics.csv"));
 }
 
-TEST_CASE("an object that is no record is refused by the field") {
+TEST_CASE("an object that is not a record is refused by the field") {
   nlohmann::json json = written_record(1);
   json["loss"] = "low";
   CHECK_THROWS_WITH(json.get<StepRecord>(), "a step record without a proper \"loss\"");

@@ -7,8 +7,8 @@
 
 namespace hgt {
 
-/// The real calls, but the `fail_at`-th call that changes something fails with `error_number` and,
-/// where `for_good`, so does every later one. Counts the calls.
+/// The real calls, but the `fail_at`-th call that changes something fails with `error_number`; with
+/// `for_good`, so does every later one. Counts the calls.
 class FailingFileOps : public FileOps {
  public:
   explicit FailingFileOps(int fail_at = -1, int error_number = ENOSPC, bool for_good = false)

@@ -18,8 +18,7 @@
 #include "support/fake_cuda.h"
 
 // NCCL over the fake CUDA module: collectives wait on their streams for the ranks that have not
-// come. If ranks make different calls, where the real NCCL would hang or mix up their memory, it
-// fails.
+// come. If ranks make different calls, it fails; the real NCCL would hang or mix up their memory.
 
 namespace hgt {
 namespace fake_cuda {
@@ -55,7 +54,7 @@ struct CudaCommState {
 namespace fake_cuda {
 
 /// Queues a collective: when the streams of all ranks are there, the last does `work` with the
-/// operands of all, in rank order. The stream of a rank that aborted goes on at once.
+/// operands of all, in rank order. The stream of a rank that aborted continues at once.
 inline CudaResult meet(CudaCommState* comm, const Operand& operand, CudaStreamState* stream,
                        std::function<void(const std::vector<Operand>&)> work) {
   stream->add([group = comm->group, rank = comm->rank, number = comm->next++, operand, work] {

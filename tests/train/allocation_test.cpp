@@ -1,4 +1,4 @@
-// This program counts every allocation of the process but oneDNN's own: glibc lets a program put
+// This program counts every allocation of the process except oneDNN's own: glibc lets a program put
 // its own malloc in the place of glibc's.
 #include <atomic>
 #include <cerrno>

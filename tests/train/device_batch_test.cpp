@@ -16,7 +16,7 @@ std::vector<std::int32_t> list(std::span<const std::int32_t> ids) {
 
 }  // namespace
 
-TEST_CASE("a micro-batch is so many rows of the batch loaded last, and knows which") {
+TEST_CASE("a micro-batch is a number of rows of the batch loaded last, and knows which") {
   ThreadPool pool(1);
   DeviceBatch batch(3, 2, {.seq_length = 2}, pool);
   batch.load({.tokens = {9, 9}, .targets = {9, 9}, .positions = {}, .samples = {0}}, {});
@@ -35,7 +35,7 @@ TEST_CASE("a micro-batch is so many rows of the batch loaded last, and knows whi
   CHECK(micro.samples->first_sample == 31);
 }
 
-TEST_CASE("positions come along where samples are made of documents") {
+TEST_CASE("positions come along if samples are made of documents") {
   ThreadPool pool(1);
   DeviceBatch batch(2, 1, {.seq_length = 2, .document_start = 7}, pool);
   batch.load({.tokens = {7, 1, 7, 7},

@@ -72,7 +72,7 @@ TEST_CASE("a job that does not fit is refused with the largest micro-batch that 
   CHECK(verdict(config, 1000).find("no setting makes it fit") != std::string::npos);
 }
 
-TEST_CASE("memory that is gone all the same names a smaller micro-batch if one fits") {
+TEST_CASE("if memory runs out all the same, a smaller micro-batch that fits is named") {
   const Config config = six_of_twelve();
   const std::int64_t six = total_bytes(memory_table(config, 1));
   const std::string full = "out of memory on cuda:0";

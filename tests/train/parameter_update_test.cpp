@@ -6,7 +6,8 @@
 
 using namespace hgt;
 
-TEST_CASE("an update moves the weights against the clipped gradient, and the average behind them") {
+TEST_CASE(
+    "an update moves the weights against the clipped gradient, and the average towards them") {
   Config config = zero_config(0);
   config.optimizer.type = "SGD";
   config.optimizer.weight_decay = 0;

@@ -90,7 +90,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("rank 0 writes metrics and checkpoints and tells the launcher") {
+TEST_CASE("rank 0 writes metrics and checkpoints, and reports them to the launcher") {
   Fixture f;
   f.start();
   f.recorder.step(record_of(1, 2.5));

@@ -68,7 +68,7 @@ struct Job {
   Requests requests;
 };
 
-/// A device that fails in its third sum, as the communicator, where that says why.
+/// A device that fails in its third sum, as the communicator, if that says why.
 class Failing : public Communicator {
  public:
   explicit Failing(std::optional<Error> why) : why_(std::move(why)) {}
@@ -144,7 +144,7 @@ TEST_CASE("a run that failed keeps what it holds until it is destroyed") {
   CHECK(threads() == before);
 }
 
-TEST_CASE("an exception that is no Error becomes one") {
+TEST_CASE("an exception that is not an Error becomes one") {
   struct Odd final : public Failing {
     using Failing::Failing;
     std::uint64_t start_all_reduce_sum(std::span<std::byte>, DType) override {

@@ -76,7 +76,7 @@ TEST_CASE("a fresh start has the same weights on every rank, drawn from the seed
   CHECK(Started(other, {}, *comm).weights() != weights[0]);
 }
 
-TEST_CASE("auto goes on from the newest checkpoint, and starts fresh if there is none") {
+TEST_CASE("auto resumes from the newest checkpoint, and starts anew if there is none") {
   const TemporaryFolder folder;
   const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
   const auto comm = make_self_communicator();
@@ -95,7 +95,7 @@ TEST_CASE("auto goes on from the newest checkpoint, and starts fresh if there is
   CHECK(ignored.start.state.step == 0);
 }
 
-TEST_CASE("auto passes over a damaged checkpoint and says so; with no other it is refused") {
+TEST_CASE("auto skips a damaged checkpoint and says so; if there is no other, it is refused") {
   const TemporaryFolder folder;
   const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
   const auto comm = make_self_communicator();
@@ -131,7 +131,7 @@ TEST_CASE("every rank gets the same state, of which each reads its slices") {
   CHECK(errors == std::vector<std::string>(2));
 }
 
-TEST_CASE("all ranks pass over a checkpoint whose damage one of them finds, or refuse it alike") {
+TEST_CASE("all ranks skip a checkpoint in which one of them finds damage, or all refuse it") {
   Config config = tiny_config();
   config.model.vocab_size = 8192;  // so that each of two ranks has a part of the embedding
   const TemporaryFolder folder;
@@ -184,7 +184,7 @@ TEST_CASE("a checkpoint of other batches or of another model is refused") {
   CHECK_THROWS_AS(Started(changed, options, *comm), Error);
 }
 
-TEST_CASE("a checkpoint of an earlier version, which knows the data by its ends, is gone on with") {
+TEST_CASE("a checkpoint of an earlier version, which knows the data by its ends, can be resumed") {
   const TemporaryFolder folder;
   const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
   const auto comm = make_self_communicator();
@@ -203,7 +203,8 @@ TEST_CASE("a checkpoint of an earlier version, which knows the data by its ends,
   CHECK(resumed.start.state.config_digest == config_digest(config, kData));  // of what it saves
 }
 
-TEST_CASE("a moving average goes on from the checkpoint, or starts from its weights and says so") {
+TEST_CASE(
+    "a moving average continues from the checkpoint, or starts from its weights and says so") {
   const TemporaryFolder folder;
   const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
   const auto comm = make_self_communicator();
@@ -230,7 +231,7 @@ TEST_CASE("a moving average goes on from the checkpoint, or starts from its weig
   CHECK(Started(config, with, *comm).start.state.step == 3);
 }
 
-TEST_CASE("a checkpoint of another precision starts the loss scale afresh") {
+TEST_CASE("with a checkpoint of another precision, the loss scale starts anew") {
   const TemporaryFolder folder;
   const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
   const auto comm = make_self_communicator();

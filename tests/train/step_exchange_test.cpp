@@ -64,7 +64,7 @@ TEST_CASE("ranks share what they use, and the largest of each value comes back")
   for (const std::string& error : errors) CHECK(error == "");
 }
 
-TEST_CASE("whoever takes results hears of a communicator that failed") {
+TEST_CASE("a caller that takes results gets the error of a communicator that failed") {
   ThreadPool pool(1);
   StepExchange exchange(1, 1, pool, pool);
   const auto comm = make_self_communicator();

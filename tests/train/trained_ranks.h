@@ -208,7 +208,7 @@ inline void check_gradients_near(const Result& a, const Result& b) {
   }
 }
 
-/// The losses, norms and evaluation of two runs are equal but for rounding, and so are the first
+/// The losses, norms and evaluation of two runs are equal except for rounding, and so are the first
 /// step's gradients.
 inline void check_near(const Result& a, const Result& b, double tolerance = 1e-5) {
   check_gradients_near(a, b);

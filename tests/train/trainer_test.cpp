@@ -67,7 +67,7 @@ struct Rank {
   Trainer trainer;
 };
 
-/// Runs `body` on each rank of a world; fails the test where one throws.
+/// Runs `body` on each rank of a world; fails the test if one throws.
 void run_world(int size, const Config& config, const std::function<void(Rank&, int rank)>& body) {
   const auto errors = run_ranks(over_shared_memory, size, [&](Communicator& comm) {
     Rank rank(config, comm);
@@ -89,7 +89,7 @@ std::vector<double> losses_of(int size, const Config& config, int steps) {
 
 }  // namespace
 
-TEST_CASE("any number of workers gives the losses of one, also where shares are uneven or empty") {
+TEST_CASE("any number of workers gives the losses of one, even if shares are uneven or empty") {
   const auto one = losses_of(1, small_config(), 20);
   CHECK(one.back() < one.front());
   for (int size : {2, 3, 4, 9}) {
@@ -153,7 +153,7 @@ TEST_CASE("evaluation gives the same number, to the bit, whatever the world") {
   CHECK(std::set<double>(values.begin(), values.end()).size() == 1);
 }
 
-TEST_CASE("evaluation takes what there is where the validation data is small") {
+TEST_CASE("if the validation data is small, an evaluation takes what there is") {
   Config config = small_config();
   config.training.eval_iters = 1000;
   run_world(2, config, [](Rank& rank, int) {
@@ -161,7 +161,7 @@ TEST_CASE("evaluation takes what there is where the validation data is small") {
   });
 }
 
-TEST_CASE("a request on one rank reaches all with the step under way") {
+TEST_CASE("a request on one rank reaches all ranks with the current step") {
   run_world(2, small_config(), [](Rank& rank, int number) {
     if (number == 1) rank.requests.checkpoint = true;
     const StepResult first = rank.trainer.step(), second = rank.trainer.step();
@@ -172,7 +172,7 @@ TEST_CASE("a request on one rank reaches all with the step under way") {
   });
 }
 
-TEST_CASE("a step tells every rank the largest usage of all") {
+TEST_CASE("every rank learns the largest usage of all with a step") {
   run_world(3, small_config(), [](Rank& rank, int number) {
     rank.trainer.queue_step(
         {100.0 * number, 100.0 - number, number == 1 ? 5.0 : 1.0, 7.0 * number});
@@ -183,7 +183,7 @@ TEST_CASE("a step tells every rank the largest usage of all") {
   });
 }
 
-TEST_CASE("a run that goes on from a saved state is bit-identical to one that was not stopped") {
+TEST_CASE("a run that resumes from a saved state is bit-identical to one that was not stopped") {
   Config config = small_config();
   config.training.ema_decay = 0.8;
   config.optimizer.type = GENERATE(as<std::string>(), "AdamW", "Lamb", "Lion", "Adagrad", "SGD");
@@ -255,7 +255,7 @@ TEST_CASE("a loss that is not finite ends the run before the update, naming step
   CHECK(rank.copy() == before);
 }
 
-TEST_CASE("a gradient that is not finite is named where the weights are still good") {
+TEST_CASE("a gradient that is not finite is named while the weights are still finite") {
   const Config config = small_config();
   const auto comm = make_self_communicator();
   Rank rank(config, *comm);

@@ -41,7 +41,7 @@ std::string tune(const char* kind, int rank, Store& store) {
 
 }  // namespace
 
-TEST_CASE("of the ranks with GPUs of one kind, the first one chooses for all") {
+TEST_CASE("the first of the ranks with GPUs of one kind chooses for all") {
   MemoryStore store;
   CHECK_THAT(tune("A", 0, store), StartsWith("matrix products: chose how to compute 7 in "));
   CHECK_THAT(tune("B", 1, store), StartsWith("matrix products: chose how to compute 7 in "));
@@ -51,7 +51,7 @@ TEST_CASE("of the ranks with GPUs of one kind, the first one chooses for all") {
   CHECK(g_used == "choices for A");
 }
 
-TEST_CASE("a rank that cannot try products out says why, and goes on") {
+TEST_CASE("a rank that cannot try products out says why, and continues") {
   MemoryStore store;
   CHECK_THAT(
       tune("A", 0, store),

@@ -194,7 +194,7 @@ TEST_CASE("units and slots of any size give the same bits", "[zero]") {
   CHECK(train(config, 2) == expected);
 }
 
-TEST_CASE("CUDA: a step whose state is offloaded is the same, but for the CPU's rounding") {
+TEST_CASE("CUDA: a step whose state is offloaded is the same except for the CPU's rounding") {
   if (!has_gpu()) return;
   for (const auto& [name, change] :
        {Variant{"fp32", [](Config&) {}},

@@ -34,7 +34,7 @@ class FakeAgent {
     REQUIRE(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));
   }
-  /// The next frame of that kind; others are passed over.
+  /// The next frame of that kind; others are skipped.
   Frame expect(MessageKind kind) {
     for (;;) {
       while (auto frame = frames_.next())

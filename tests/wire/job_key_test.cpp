@@ -14,7 +14,7 @@ TEST_CASE("a job key matches itself and no other") {
   CHECK_FALSE(JobKey::parse(flipped).matches(key));
 }
 
-TEST_CASE("text that is no key gives one that matches nothing, not even itself") {
+TEST_CASE("text that is not a key gives one that matches nothing, not even itself") {
   const std::string text =
       GENERATE(std::string(), std::string(63, 'a'), std::string(64, 'g'), std::string(64, '0'));
   CHECK_FALSE(JobKey::parse(text).matches(JobKey::parse(text)));

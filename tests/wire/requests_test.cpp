@@ -49,7 +49,7 @@ TEST_CASE("a worker's command line is the program, the command and the request")
                                          R"({"weights":"ema","samples":12,"config":"{}"})"});
 }
 
-TEST_CASE("a request that lacks a field, or is no JSON, is refused") {
+TEST_CASE("a request that lacks a field, or is not JSON, is refused") {
   for (const char* text : {"", "{", "[]", "{}", R"({"weights": "ema", "config": "{}"})",
                            R"({"weights": "ema", "samples": "x", "config": "{}"})",
                            R"({"weights": {}, "samples": 1, "config": "{}"})"}) {

@@ -12,7 +12,7 @@
 using namespace hgt;
 using namespace std::chrono_literals;
 
-TEST_CASE("heartbeats tell step, phase, action and collective, and for what the rank waits") {
+TEST_CASE("heartbeats have step, phase, action and collective, and what the rank waits for") {
   FakeAgent agent;
   const auto channel = ControlChannel::open({});
   agent.expect(MessageKind::kHeartbeat);
@@ -75,7 +75,7 @@ TEST_CASE("commands arrive, and abort ends the store's waits") {
 }
 
 TEST_CASE(
-    "a launcher that is gone, reads nothing, or talks nonsense, ends the waits and calls lost") {
+    "a launcher that is gone, reads nothing, or sends nonsense, ends the waits and calls lost") {
   FakeAgent agent;
   std::promise<void> lost;
   const auto channel = ControlChannel::open({{}, {}, {}, [&] { lost.set_value(); }, {}});

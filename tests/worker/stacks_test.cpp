@@ -15,7 +15,7 @@ void wait_here_for_the_test(std::binary_semaphore& there, std::binary_semaphore&
   go_on.acquire();
 }
 
-TEST_CASE("the stack of each thread says where it stands, and the thread goes on") {
+TEST_CASE("the stack of each thread says where it is, and the thread continues") {
   std::binary_semaphore there(0), go_on(0);
   std::string stacks;
   {
