@@ -11,7 +11,9 @@ namespace {
 class Agent final : public Command {
  public:
   std::string_view name() const override { return "agent"; }
-  std::string_view summary() const override { return "one host of a job (the launcher starts it)"; }
+  std::string_view summary() const override {
+    return "start the workers of one host; the launcher runs it, users do not";
+  }
   void add_options(Options&) override {}
 
   int run(const std::vector<std::string>&) override {

@@ -29,7 +29,9 @@ void detach(int) {
 class Attach final : public Command {
  public:
   std::string_view name() const override { return "attach"; }
-  std::string_view summary() const override { return "show the console of a run from now on"; }
+  std::string_view summary() const override {
+    return "show the console of a run that another shell started";
+  }
   void add_options(Options& options) override {
     options.add("RUN", run_, "folder of the run (default: the newest below runs/)");
   }

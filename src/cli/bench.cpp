@@ -238,7 +238,8 @@ std::unique_ptr<Command> bench_train_command() {
   return std::make_unique<Bench>(Bench::What{
       .name = "bench train",
       .summary =
-          "measure how fast a model trains here, and how close that is to the machine's limit",
+          "measure how fast a model trains here, and how close that is to the machine's limit; "
+          "compare layouts",
       .repeats = "--steps",
       .repeats_help = "steps that are timed, after two that warm up",
       .has_workers = true});

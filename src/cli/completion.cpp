@@ -109,7 +109,9 @@ std::string fish(const Words& words) {
 class Completion final : public Command {
  public:
   std::string_view name() const override { return "completion"; }
-  std::string_view summary() const override { return "print completion for bash, zsh or fish"; }
+  std::string_view summary() const override {
+    return "print a completion script for bash, zsh or fish";
+  }
   void add_options(Options& options) override {
     options.add("SHELL", shell_, "bash, zsh or fish").required();
   }

@@ -13,7 +13,9 @@ namespace {
 class ConfigSchema final : public Command {
  public:
   std::string_view name() const override { return "config schema"; }
-  std::string_view summary() const override { return "print the JSON Schema of a config"; }
+  std::string_view summary() const override {
+    return "print the JSON Schema of a config, for editors";
+  }
 
   void add_options(Options& options) override {
     options.add_flag("--text", text_, "print one line per key instead: path, default, meaning");

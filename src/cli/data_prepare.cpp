@@ -84,7 +84,9 @@ class ProgressLine {
 class DataPrepare final : public Command {
  public:
   std::string_view name() const override { return "data prepare"; }
-  std::string_view summary() const override { return "turn text into token files"; }
+  std::string_view summary() const override {
+    return "turn text and JSONL, also .gz and .zst, into token files";
+  }
 
   void add_options(Options& options) override {
     options.add("--input", options_.inputs, "files and folders to read").required();

@@ -24,7 +24,9 @@ namespace {
 class Eval final : public Command {
  public:
   std::string_view name() const override { return "eval"; }
-  std::string_view summary() const override { return "measure a model's loss on a token file"; }
+  std::string_view summary() const override {
+    return "measure a model's loss and perplexity on a token file";
+  }
   Rest rest() const override { return Rest::kOverrides; }
 
   void add_options(Options& options) override {

@@ -20,7 +20,9 @@ namespace {
 class Generate final : public Command {
  public:
   std::string_view name() const override { return "generate"; }
-  std::string_view summary() const override { return "continue a text with a trained model"; }
+  std::string_view summary() const override {
+    return "continue a text with a checkpoint or a Hugging Face model folder";
+  }
 
   void add_options(Options& options) override {
     options.add("--model", model_, "checkpoint, run folder, or HF model folder").required();

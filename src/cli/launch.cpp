@@ -29,7 +29,9 @@ namespace {
 class Launch final : public Command {
  public:
   std::string_view name() const override { return "launch"; }
-  std::string_view summary() const override { return "start any program, once per worker"; }
+  std::string_view summary() const override {
+    return "start any program once per worker, with the variables that torchrun sets";
+  }
   Rest rest() const override { return Rest::kProgram; }
 
   void add_options(Options& options) override {

@@ -112,7 +112,9 @@ RunFile run_file_of(const TrainPlan& plan, const std::vector<JobHost>& hosts) {
 class Train final : public Command {
  public:
   std::string_view name() const override { return "train"; }
-  std::string_view summary() const override { return "train a model (the default command)"; }
+  std::string_view summary() const override {
+    return "train a model; hgtrain --config FILE is short for it";
+  }
   Rest rest() const override { return Rest::kOverrides; }
 
   void add_options(Options& options) override {

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -14,12 +15,6 @@
 
 namespace hgt {
 namespace {
-
-constexpr const char* kUsage =
-    "hgtrain-worker is started by hgtrain, one per device:\n"
-    "  hgtrain-worker train|eval|generate|bench|bench_layouts|bench_copy|bench_comm REQUEST "
-    "(JSON)\n"
-    "  hgtrain-worker probe\n";
 
 struct WorkerCommand {
   std::string_view name;
@@ -40,6 +35,13 @@ constexpr WorkerCommand kCommands[] = {
     kCommand<BenchCommRequest, bench_comm_worker>,
 };
 
+std::string usage() {
+  std::string out = "hgtrain-worker is started by hgtrain, one per device:\n";
+  for (const WorkerCommand& command : kCommands)
+    out += fmt::format("  hgtrain-worker {} REQUEST (JSON)\n", command.name);
+  return out + "  hgtrain-worker probe\n";
+}
+
 /// Programs built on one machine may be copied to an older one.
 void require_cpu_instructions() {
   const std::vector<std::string_view> missing = missing_cpu_flags(cpu_kernel_instructions());
@@ -58,7 +60,7 @@ int run(int argc, char** argv) {
   if (argc == 2 && name == "probe") return probe_worker();
   for (const WorkerCommand& command : kCommands)
     if (argc == 3 && name == command.name) return command.run(argv[2]);
-  std::fputs(kUsage, stderr);
+  std::fputs(usage().c_str(), stderr);
   return static_cast<int>(ErrorKind::kConfig);
 }
 
