@@ -113,6 +113,20 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn('lacks tests/ops/ops_test: ', said)
 
+    def test_in_a_checkout_it_builds_first(self):
+        for name in 'hgtrain', 'hgtrain-worker', 'hgtrain_cuda.so':
+            self.program(f'build/{name}', '')
+            (self.folder / name).unlink()
+        self.program('build/build.ninja', '')
+        self.program('.venv/bin/ninja', 'echo "$@" > built; mkdir -p build/tests/ops; cp tests/ops/ops_test build/tests/ops')
+        status, said = self.check('correct')
+        self.assertEqual(status, 0, said)
+        self.assertEqual(self.called()[0], 'ops')
+        self.assertEqual((self.folder / 'built').read_text(), f'--quiet -C {self.folder}/build programs tests/ops/ops_test\n')
+        self.program('.venv/bin/ninja', 'echo it does not compile; exit 1')
+        status, said = self.check('correct')
+        self.assertEqual((status, said), (2, 'it does not compile\n'))
+
     def test_a_sanitizer_that_refuses_the_device_is_not_run_rather_than_failed(self):
         status, said = self.check('sanitize')
         self.assertEqual(status, 0, said)
