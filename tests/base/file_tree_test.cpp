@@ -89,13 +89,13 @@ TEST_CASE("names of a folder come sorted; a folder that is not there is an error
   CHECK_THROWS_WITH(list_folder(folder / "none"), Catch::Contains("No such file or directory"));
 }
 
-TEST_CASE("the parent of a path") {
+TEST_CASE("the parent of a path is the folder that it is in") {
   CHECK(parent_folder("a/b/c") == "a/b");
   CHECK(parent_folder("/a") == "/");
   CHECK(parent_folder("c") == ".");
 }
 
-TEST_CASE("what is at a path, links followed") {
+TEST_CASE("a path is looked at through links") {
   TemporaryFolder folder;
   write_new_file(folder / "f", "");
   REQUIRE(symlink(folder.path().c_str(), (folder / "link").c_str()) == 0);

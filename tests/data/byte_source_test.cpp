@@ -89,7 +89,7 @@ TEST_CASE("damaged compressed files are named with the byte offset") {
   check("a.zst", "text", "frame");
 }
 
-TEST_CASE("a name without its compression") {
+TEST_CASE("the ending of a compression is taken off a name") {
   CHECK(without_compression("a.jsonl.gz") == "a.jsonl");
   CHECK(without_compression("a.zst") == "a");
   CHECK(without_compression("a.txt") == "a.txt");

@@ -16,7 +16,7 @@ std::string apply(const char* normalizer, std::string_view text) {
 }
 }  // namespace
 
-TEST_CASE("the four Unicode forms") {
+TEST_CASE("normalizers bring text into the four Unicode forms") {
   CHECK(apply(R"({"type": "NFC"})", "e\u0301 \u212B") == "\u00E9 \u00C5");
   CHECK(apply(R"({"type": "NFD"})", "\u00E9") == "e\u0301");
   CHECK(apply(R"({"type": "NFKC"})", "\uFB01\u0301") == "f\u00ED");

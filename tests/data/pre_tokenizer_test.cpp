@@ -31,7 +31,7 @@ std::string split_step(const std::string& pattern, const std::string& behavior,
 
 }  // namespace
 
-TEST_CASE("the behaviors of a split") {
+TEST_CASE("a split removes its matches, keeps them apart or joins them to what is beside them") {
   const std::string text = "a--b-c";
   CHECK(split(split_step("-", "Isolated"), text) == Words{"a", "-", "-", "b", "-", "c"});
   CHECK(split(split_step("-", "Removed"), text) == Words{"a", "b", "c"});
@@ -42,7 +42,7 @@ TEST_CASE("the behaviors of a split") {
   CHECK_THROWS_WITH(split(split_step("-", "Sideways"), text), Contains("Sideways"));
 }
 
-TEST_CASE("GPT-2's words") {
+TEST_CASE("ByteLevel splits text into GPT-2's words") {
   CHECK(split(R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true})",
               "I'll be  there,\n 42x") ==
         Words{"I", "'ll", " be", " ", " there", ",", "\n", " 42", "x"});
@@ -54,7 +54,7 @@ TEST_CASE("a space is put first if there is none") {
   CHECK(split(step, " a") == Words{" a"});
 }
 
-TEST_CASE("digits alone or together") {
+TEST_CASE("digits are split off one by one or together") {
   CHECK(split(R"({"type": "Digits", "individual_digits": true})", "a12½") ==
         Words{"a", "1", "2", "½"});
   CHECK(split(R"({"type": "Digits", "individual_digits": false})", "a12b") ==

@@ -45,7 +45,7 @@ TEST_CASE("the error names the place of the first bad id") {
   CHECK(convert_tokens(TokenType::kUint16, std::as_bytes(std::span(values)), tokens, 9) == 2);
 }
 
-TEST_CASE("sizes and names") {
+TEST_CASE("each token type has a size and a name") {
   CHECK(size_of(TokenType::kFloat64) == 8);
   CHECK(size_of(TokenType::kInt8) == 1);
   CHECK(name_of(TokenType::kUint16) == "uint16");

@@ -15,7 +15,7 @@ TEST_CASE("code points are read backwards") {
   CHECK(back == "\U0001F600");
 }
 
-TEST_CASE("white space and word characters") {
+TEST_CASE("white space and word characters are those of Unicode") {
   for (const char32_t c : {U' ', U'\n', U'\u0085', U'\u00a0', U'\u2028', U'\u3000'})
     CHECK(is_white_space(c));
   for (const char32_t c : {U'a', U'\u180e', U'\u200b'}) CHECK_FALSE(is_white_space(c));

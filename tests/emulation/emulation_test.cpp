@@ -186,7 +186,8 @@ TEST_CASE("shared memory is not a number at a block's start") {
   for (const float value : out.values()) CHECK(std::isnan(value));
 }
 
-TEST_CASE("shuffles") {
+TEST_CASE(
+    "a shuffle gives each lane the value of the lane asked for, or its own outside its group") {
   Floats out(6 * 32);
   run(shuffle, 1, 32, out.data);
   const auto row = [&](int i) { return out.data + i * 32; };
@@ -200,7 +201,7 @@ TEST_CASE("shuffles") {
   }
 }
 
-TEST_CASE("votes") {
+TEST_CASE("a vote counts the lanes of a warp, or the threads of a block") {
   Floats out(14);
   run(vote, 1, 64, out.data);
   CHECK(out.values() ==

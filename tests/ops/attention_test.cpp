@@ -310,7 +310,7 @@ TEST_CASE("attention refuses head counts that do not divide, too few keys, queri
   CHECK_THROWS_AS(c.forward(1), Error);
 }
 
-TEST_CASE("CUDA: attention", "[attention]") {
+TEST_CASE("CUDA: attention equals the CPU's", "[attention]") {
   struct Case {
     std::int64_t queries, keys, heads, key_heads, width, window;
     float dropout;
@@ -344,7 +344,7 @@ TEST_CASE("CUDA: attention", "[attention]") {
     }
 }
 
-TEST_CASE("CUDA: attention of some of the positions", "[attention]") {
+TEST_CASE("CUDA: attention of some of the positions equals the CPU's", "[attention]") {
   for (const DType type : kTypes)
     for (const Sizes& s : kParts) {
       const Shape q = {s.batch, s.queries, s.heads, s.width};
@@ -369,7 +369,8 @@ TEST_CASE("CUDA: attention of some of the positions", "[attention]") {
     }
 }
 
-TEST_CASE("CUDA: attention over cuDNN, with heads next to each other in rows", "[attention]") {
+TEST_CASE("CUDA: attention over cuDNN, with heads next to each other in rows, equals the CPU's",
+          "[attention]") {
   if (module_with_device() == nullptr) return;
   const CudaQueue queue(Device::cuda(0), *module_with_device());
   WARN(use_cudnn(queue));

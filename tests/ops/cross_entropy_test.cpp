@@ -140,7 +140,7 @@ TEST_CASE("a target outside the vocabulary is named") {
   }
 }
 
-TEST_CASE("CUDA: cross-entropy", "[cross_entropy]") {
+TEST_CASE("CUDA: cross-entropy equals the CPU's", "[cross_entropy]") {
   for (const DType type : kTypes)
     for (const std::int64_t vocabulary : {5, 513, 2000})
       compare(
@@ -154,7 +154,7 @@ TEST_CASE("CUDA: cross-entropy", "[cross_entropy]") {
           tolerance_of(type, 2e-5));
 }
 
-TEST_CASE("CUDA: cross-entropy of a padded vocabulary", "[cross_entropy]") {
+TEST_CASE("CUDA: cross-entropy of a padded vocabulary equals the CPU's", "[cross_entropy]") {
   for (const DType type : kTypes)
     for (const auto& [vocabulary, width] :
          {std::pair{67, 128}, {3, 13}, {700, 701}, {2041, 2048}, {513, 640}, {50257, 50304}}) {
@@ -171,7 +171,7 @@ TEST_CASE("CUDA: cross-entropy of a padded vocabulary", "[cross_entropy]") {
     }
 }
 
-TEST_CASE("CUDA: cross-entropy in parts of the vocabulary", "[cross_entropy]") {
+TEST_CASE("CUDA: cross-entropy in parts of the vocabulary equals the CPU's", "[cross_entropy]") {
   Floats parts = random_floats(2 * 9 * 3, 2);  // of two ranks
   for (std::size_t i = 0; i < parts.size(); i += 3) {
     parts[i] += 20;  // no logit is larger
@@ -195,7 +195,8 @@ TEST_CASE("CUDA: cross-entropy in parts of the vocabulary", "[cross_entropy]") {
     }
 }
 
-TEST_CASE("CUDA: cross-entropy of targets that other ranks have", "[cross_entropy]") {
+TEST_CASE("CUDA: cross-entropy of targets that other ranks have equals the CPU's",
+          "[cross_entropy]") {
   const std::vector<std::int32_t> targets = {0, 55, 56, 99, kIgnoredTarget, 70, 30};
   compare(
       {normal({7, 56}, 1, 2), normal({7, 56}, 2, 2),
@@ -247,7 +248,8 @@ TEST_CASE("CUDA: the loss of logits that are NaN is NaN", "[cross_entropy]") {
   CHECK(results[0].floats()[700 + 650] == 0);
 }
 
-TEST_CASE("CUDA: cross-entropy of logits far from zero and from each other", "[cross_entropy]") {
+TEST_CASE("CUDA: cross-entropy of logits far from zero and from each other equals the CPU's",
+          "[cross_entropy]") {
   Floats low = random_floats(9 * 703, 1);
   for (float& x : low) x -= 300;
   for (const Floats& logits : {low, random_floats(9 * 703, 2, 200)})

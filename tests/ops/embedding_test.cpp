@@ -137,7 +137,7 @@ TEST_CASE("a token outside the vocabulary is named") {
   }
 }
 
-TEST_CASE("CUDA: embedding", "[embedding]") {
+TEST_CASE("CUDA: an embedding equals the CPU's", "[embedding]") {
   for (const DType type : kTypes)
     for (const std::int64_t width : {37, 64})
       compare(
@@ -158,7 +158,7 @@ TEST_CASE("CUDA: embedding", "[embedding]") {
           type == DType::kF32 ? 2e-5 : 1e-4);  // one addition is rounded as on the CPU
 }
 
-TEST_CASE("CUDA: embedding of a part of the vocabulary", "[embedding]") {
+TEST_CASE("CUDA: an embedding of a part of the vocabulary equals the CPU's", "[embedding]") {
   for (const std::int64_t first : {0, 20, 40})  // of 50
     compare({integers({3, 300}, 50, 7), normal({20, 37}, 1), normal({3, 300, 37}, 2),
              normal({20, 37}, 3), normal({300, 37}, 4), normal({300, 37}, 5)},
@@ -168,7 +168,7 @@ TEST_CASE("CUDA: embedding of a part of the vocabulary", "[embedding]") {
             });
 }
 
-TEST_CASE("CUDA: embeddings of few and of many rows", "[embedding]") {
+TEST_CASE("CUDA: embeddings of few and of many rows equal the CPU's", "[embedding]") {
   for (const std::int64_t vocabulary : {3, 2500})
     compare({integers({2, 5}, static_cast<std::int32_t>(vocabulary), 1), normal({vocabulary, 1}, 1),
              normal({2, 5, 1}, 2), normal({vocabulary, 1}, 3)},
@@ -178,7 +178,7 @@ TEST_CASE("CUDA: embeddings of few and of many rows", "[embedding]") {
             });
 }
 
-TEST_CASE("CUDA: embeddings of one repeated token", "[embedding]") {
+TEST_CASE("CUDA: an embedding of one repeated token equals the CPU's", "[embedding]") {
   std::vector<std::int32_t> ids(192, 1);  // three whole chunks of 64 and an end
   ids.resize(200, 4);
   compare({stored<std::int32_t>(ids, {1, 200}, DType::kI32), normal({5, 9}, 1),

@@ -79,7 +79,7 @@ TEST_CASE("CUDA: accumulate copies at first, then adds", "[flat]") {
       1e-30);
 }
 
-TEST_CASE("CUDA: fills, casts and sums over flat buffers", "[flat]") {
+TEST_CASE("CUDA: flat buffers are filled, cast and summed", "[flat]") {
   if (module_with_device() == nullptr) return;
   const CudaQueue queue(Device::cuda(0), *module_with_device());
   const CudaOpsTable& ops = queue.module().ops();
@@ -119,7 +119,7 @@ TEST_CASE("CUDA: fills, casts and sums over flat buffers", "[flat]") {
   CHECK(other.read().floats()[static_cast<std::size_t>(count) - 2] != 7);
 }
 
-TEST_CASE("CUDA: squares of pieces, each at its number", "[flat]") {
+TEST_CASE("CUDA: the squares of a piece are summed at its number", "[flat]") {
   if (module_with_device() == nullptr) return;
   const CudaQueue queue(Device::cuda(0), *module_with_device());
   const std::int64_t count = 20'011;

@@ -87,7 +87,7 @@ TEST_CASE("a linear layer with an activation equals the two in sequence") {
 
 // Whether the emulated device computes an epilogue with the product or apart follows from whether
 // the number of the sums' terms is odd (tests/emulation/cublas.cpp).
-TEST_CASE("CUDA: a linear layer", "[linear]") {
+TEST_CASE("CUDA: a linear layer equals the CPU's", "[linear]") {
   for (const DType type : kTypes)
     for (const std::int64_t rows : {21, 22})
       for (const std::int64_t inputs : {34, 35})
@@ -118,7 +118,7 @@ TEST_CASE("a linear layer that adds equals the two in sequence") {
   CHECK(y == expected);
 }
 
-TEST_CASE("CUDA: a linear layer that adds", "[linear]") {
+TEST_CASE("CUDA: a linear layer that adds equals the CPU's", "[linear]") {
   for (const DType type : kTypes)
     for (const std::int64_t inputs : {34, 35})  // with the product, and apart
       for (const std::int64_t outputs : {55, 64})
@@ -133,7 +133,7 @@ TEST_CASE("CUDA: a linear layer that adds", "[linear]") {
             tolerance_of(type, 2e-5));
 }
 
-TEST_CASE("CUDA: a linear layer with a transposed weight", "[linear]") {
+TEST_CASE("CUDA: a linear layer with a transposed weight equals the CPU's", "[linear]") {
   for (const DType type : kTypes)
     for (const std::int64_t rows : {20, 21})
       compare(
@@ -146,7 +146,7 @@ TEST_CASE("CUDA: a linear layer with a transposed weight", "[linear]") {
           tolerance_of(type, 2e-5));
 }
 
-TEST_CASE("CUDA: the gradient of a bias over many rows", "[linear]") {
+TEST_CASE("CUDA: the gradient of a bias over many rows equals the CPU's", "[linear]") {
   for (const DType type : kTypes)
     for (const std::int64_t rows : {1500, 1501})
       for (const std::int64_t outputs : {3, 40})

@@ -152,7 +152,7 @@ TEST_CASE("layer norm refuses a gain of another width") {
                   Error);
 }
 
-TEST_CASE("CUDA: layer norm", "[norm]") {
+TEST_CASE("CUDA: a layer norm equals the CPU's", "[norm]") {
   for (const DType type : kTypes)
     for (const std::int64_t width :
          {7, 16, 33, 256, 512, 700, 768, 1024, 1025, 1536, 1600, 4100, 4104})
@@ -246,7 +246,7 @@ TEST_CASE("adding before an RMS norm in one pass has the bits of adding first") 
       Error);
 }
 
-TEST_CASE("CUDA: RMS norm of the heads of a fused projection", "[norm]") {
+TEST_CASE("CUDA: an RMS norm of the heads of a fused projection equals the CPU's", "[norm]") {
   for (const DType type : kTypes)
     for (const std::int64_t width : {40, 64, 340, 700, 2060})
       for (const bool accumulate : {false, true}) {

@@ -89,7 +89,7 @@ TEST_CASE("rope refuses an odd head and tables of another length") {
       Error);
 }
 
-TEST_CASE("CUDA: rotary positions", "[rope]") {
+TEST_CASE("CUDA: rotary positions equal the CPU's", "[rope]") {
   for (const DType type : kTypes)
     for (const std::int64_t width : {8, 32, 34})
       compare(
