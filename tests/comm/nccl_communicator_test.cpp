@@ -304,7 +304,7 @@ TEST_CASE("NCCL: abort wakes a rank that waits, and its peers get an error from 
   CHECK_THAT(errors[0], Contains("NCCL: a rank has gone"));
 }
 
-TEST_CASE("CUDA: reduce-scatters and all-gathers over NCCL of parts of all kinds") {
+TEST_CASE("CUDA: reduce-scatters and all-gathers over NCCL take parts of any size") {
   const CudaModule* const module = module_for_two();
   if (module == nullptr) return;
   constexpr std::int64_t kCount = 10'000;
