@@ -1,17 +1,10 @@
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <cstring>
-#include <deque>
 #include <functional>
-#include <mutex>
+#include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
@@ -21,38 +14,18 @@
 #include "hgtrain/parallel/shared_pieces.h"
 
 #include "announcement.h"
+#include "collective_watch.h"
 #include "cuda_comm_table.h"
+#include "nccl_connection.h"
 #include "staged_parts.h"
 
 namespace hgt {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::milliseconds kLeaveTimeout{5000}, kWatchInterval{20};
-constexpr std::chrono::microseconds kPollInterval{20};
-constexpr int kEagerPolls = 200;                                ///< NCCL is usually ready at once
 constexpr std::size_t kMaxStagedBytes = std::size_t{32} << 20;  ///< bytes
 
-CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
-                       const GroupOptions& options) {
-  const std::string key = fmt::format("comm/{}/nccl_id", options.group);
-  CudaCommId id;
-  if (options.rank == 0) {
-    check(nccl.make_id(&id));
-    channel.set(key, std::string(id.bytes, sizeof id.bytes));
-    return id;
-  }
-  const std::string value = channel.get(key, options.timeout);
-  if (value.size() != sizeof id.bytes)
-    throw Error(ErrorKind::kPeer, fmt::format("rank 0's id of the group has {} bytes, expected {}",
-                                              value.size(), sizeof id.bytes));
-  std::memcpy(id.bytes, value.data(), sizeof id.bytes);
-  return id;
-}
-
 /// Collectives on a queue of their own. The caller queues those of device memory, and the host
-/// never waits for them; a thread watches them, and aborts NCCL if they fail or take too long.
+/// never waits for them (CollectiveWatch).
 class NcclCommunicator final : public Communicator {
  public:
   /// `comm`: a communicator that is connecting.
@@ -65,45 +38,29 @@ class NcclCommunicator final : public Communicator {
         nccl_(compute.module().comm()),
         staging_(nullptr, [this](void* memory) { release(memory); }),
         received_(nullptr, [this](void* memory) { release(memory); }),
-        comm_(comm) {
+        connection_(nccl_, options, comm) {
     try {
       if (options.rounds_once && options.size > 1) received_.reset(allocate(kReceivedBytes));
-      wait_until_ready(Clock::now() + options.timeout);
+      connection_.wait_until_ready(connection_.deadline());
     } catch (Error& error) {
-      abort_nccl();
+      connection_.abort();
       error.in("connecting over NCCL");
       throw;
     }
-    watcher_ = std::thread([this] { watch(); });
+    watch_.emplace(connection_);
   }
 
   ~NcclCommunicator() override {
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-    }
-    closed_.notify_all();
-    watcher_.join();
-    if (failure_ || !all_done())
-      abort_nccl();
+    watch_->stop();
+    if (connection_.has_failed() || !watch_->all_done())
+      connection_.abort();
     else
-      leave();
+      connection_.leave();
   }
 
   /// Null on a rank that is not in the group.
   std::unique_ptr<NcclCommunicator> split(const GroupOptions& group) {
-    check();
-    const int color = group.size == 0 ? -1 : group.members.front();
-    CudaCommState* part = nullptr;
-    try {
-      with_comm([&] { return nccl_.start_split(comm_, color, group.rank, group.size, &part); });
-      wait_until_ready(Clock::now() + options_.timeout);
-    } catch (Error& error) {
-      fail(error.in("splitting over NCCL"));
-      abort_nccl();
-      if (part != nullptr) (void)nccl_.abort(part);
-      throw;
-    }
+    CudaCommState* const part = connection_.split(group);
     if (part == nullptr) return nullptr;
     return std::make_unique<NcclCommunicator>(channel_, compute_, group, part);
   }
@@ -122,15 +79,15 @@ class NcclCommunicator final : public Communicator {
           add_in_fp32(values.data(), type, parts);
           const std::vector<OwnedRange> bytes =
               counted_in_bytes(parts, static_cast<std::int64_t>(size_of(type)));
-          enter([&] {
-            return nccl_.all_gather_parts(comm_, values.data(), bytes.data(), bytes.size(),
+          connection_.enter([&](CudaCommState* comm) {
+            return nccl_.all_gather_parts(comm, values.data(), bytes.data(), bytes.size(),
                                           queue_.state());
           });
         });
       });
     return run_collective(sum_of(values, type), [&](const Announcement& what) {
-      on_device(what, values, [&](std::byte* data, std::size_t bytes) {
-        return nccl_.sum(comm_, data, bytes / size_of(type), type, queue_.state());
+      on_device(what, values, [&](CudaCommState* comm, std::byte* data, std::size_t bytes) {
+        return nccl_.sum(comm, data, bytes / size_of(type), type, queue_.state());
       });
     });
   }
@@ -145,8 +102,8 @@ class NcclCommunicator final : public Communicator {
                               queue(what, [&] { add_in_fp32(values.data(), type, parts); });
                             });
     return by_parts(Announcement::kReduceScatter, values, type, parts,
-                    [&](std::byte* data, std::span<const OwnedRange> owned) {
-                      return nccl_.reduce_scatter(comm_, data, type, owned.data(), owned.size(),
+                    [&](CudaCommState* comm, std::byte* data, std::span<const OwnedRange> owned) {
+                      return nccl_.reduce_scatter(comm, data, type, owned.data(), owned.size(),
                                                   queue_.state());
                     });
   }
@@ -156,20 +113,21 @@ class NcclCommunicator final : public Communicator {
     gathered_bytes_ += values.size();
     count_sent(peers() * elements_of(parts, rank()));
     return by_parts(Announcement::kAllGather, values, DType::kU8, parts,
-                    [&](std::byte* data, std::span<const OwnedRange> owned) {
-                      return nccl_.all_gather_parts(comm_, data, owned.data(), owned.size(),
+                    [&](CudaCommState* comm, std::byte* data, std::span<const OwnedRange> owned) {
+                      return nccl_.all_gather_parts(comm, data, owned.data(), owned.size(),
                                                     queue_.state());
                     });
   }
 
   std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) override {
     if (root == rank()) count_sent(bytes.size());
-    return run_collective({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
-                          [&](const Announcement& what) {
-                            on_device(what, bytes, [&](std::byte* data, std::size_t count) {
-                              return nccl_.broadcast(comm_, data, count, root, queue_.state());
-                            });
-                          });
+    return run_collective(
+        {.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
+        [&](const Announcement& what) {
+          on_device(what, bytes, [&](CudaCommState* comm, std::byte* data, std::size_t count) {
+            return nccl_.broadcast(comm, data, count, root, queue_.state());
+          });
+        });
   }
   void barrier() override {
     run_collective({.kind = Announcement::kBarrier},
@@ -179,37 +137,25 @@ class NcclCommunicator final : public Communicator {
   void wait(std::uint64_t ticket) override { make_wait(ticket, compute_); }
   void make_wait(std::uint64_t ticket, const CudaQueue& queue) override {
     check();
-    const std::lock_guard lock(mutex_);
-    for (const PendingCollective& one : pending_)
-      if (one.what.sequence == ticket) one.finished.make_wait(queue);
+    watch_->make_wait(ticket, queue);
   }
   void come_after(const CudaQueue& queue) override {
     CudaEvent event(queue);
     event.record(queue);
     event.make_wait(queue_);
   }
-  void check() override {
-    const std::lock_guard lock(mutex_);
-    if (failure_) throw Error(*failure_);
-  }
+  void check() override { connection_.check(); }
 
   std::uint64_t reduced_bytes() const override { return reduced_bytes_; }
   std::uint64_t gathered_bytes() const override { return gathered_bytes_; }
   std::uint64_t sequence() const override { return sequence_; }
 
   void abort() noexcept override {
-    fail(Error(ErrorKind::kPeer, "communication was aborted"));
-    abort_nccl();
+    connection_.fail(Error(ErrorKind::kPeer, "communication was aborted"));
+    connection_.abort();
   }
 
  private:
-  /// A collective of device memory that has been queued on the device.
-  struct PendingCollective {
-    Announcement what;
-    CudaEvent entered, finished;
-    std::optional<Clock::time_point> since = {};  ///< when it was first seen to be entered
-  };
-
   /// Runs the collective, and records its failure.
   template <class Body>
   std::uint64_t run_collective(Announcement what, const Body& body) {
@@ -219,8 +165,8 @@ class NcclCommunicator final : public Communicator {
     try {
       body(what);
     } catch (Error& error) {
-      fail(error.in(what.text()));
-      abort_nccl();
+      connection_.fail(error.in(what.text()));
+      connection_.abort();
       queue_.synchronize();  // nothing of it still runs: the caller may free the memory
       check();
     }
@@ -233,7 +179,9 @@ class NcclCommunicator final : public Communicator {
                          std::span<const OwnedRange> parts, const Call& call) {
     return run_collective(with_parts(kind, values, type, parts), [&](const Announcement& what) {
       if (is_on_device(values))
-        return queue(what, [&] { enter([&] { return call(values.data(), parts); }); });
+        return queue(what, [&] {
+          connection_.enter([&](CudaCommState* comm) { return call(comm, values.data(), parts); });
+        });
       require_same_collective(what);
       const std::size_t bytes =
           std::min(values.size() * static_cast<std::size_t>(size()), kMaxStagedBytes);
@@ -241,7 +189,7 @@ class NcclCommunicator final : public Communicator {
       stage_parts(Staging{queue_, stage(bytes), bytes}, values, type, parts,
                   kind == Announcement::kReduceScatter, rank(), size(),
                   [&](std::span<std::byte> piece, std::span<const OwnedRange> packed) {
-                    run([&] { return call(piece.data(), packed); });
+                    run([&](CudaCommState* comm) { return call(comm, piece.data(), packed); });
                   });
     });
   }
@@ -252,19 +200,22 @@ class NcclCommunicator final : public Communicator {
     return there;
   }
 
-  /// Runs call(values in device memory, their bytes). Device memory is used in place: the call is
-  /// queued after the work of the compute queue. Host memory is copied piece by piece, once all
-  /// ranks agree, and copied back before this returns.
+  /// Runs call(NCCL's communicator, values in device memory, their bytes). Device memory is used in
+  /// place: the call is queued after the work of the compute queue. Host memory is copied piece by
+  /// piece, once all ranks agree, and copied back before this returns.
   template <class Call>
   void on_device(const Announcement& what, std::span<std::byte> values, const Call& call) {
     if (is_on_device(values))
-      return queue(what, [&] { enter([&] { return call(values.data(), values.size()); }); });
+      return queue(what, [&] {
+        connection_.enter(
+            [&](CudaCommState* comm) { return call(comm, values.data(), values.size()); });
+      });
     require_same_collective(what);
     for (std::size_t at = 0; at < values.size(); at += kMaxStagedBytes) {
       const auto piece = values.subspan(at, std::min(kMaxStagedBytes, values.size() - at));
       std::byte* const staged = stage(piece.size());
       queue_.copy(staged, piece.data(), piece.size());
-      run([&] { return call(staged, piece.size()); });
+      run([&](CudaCommState* comm) { return call(comm, staged, piece.size()); });
       queue_.copy(piece.data(), staged, piece.size());
       queue_.synchronize();
     }
@@ -282,12 +233,12 @@ class NcclCommunicator final : public Communicator {
       std::vector<OwnedRange> taken;
       for (const PackedPart& part : left.take_packed(max_elements))
         taken.push_back({part.elements, part.packed.rank});
-      enter([&] {
-        return nccl_.exchange_parts(comm_, values, type, taken.data(), taken.size(),
-                                    received_.get(), queue_.state());
+      connection_.enter([&](CudaCommState* comm) {
+        return nccl_.exchange_parts(comm, values, type, taken.data(), taken.size(), received_.get(),
+                                    queue_.state());
       });
-      enter([&] {
-        return nccl_.add_received_parts(comm_, values, type, taken.data(), taken.size(),
+      connection_.enter([&](CudaCommState* comm) {
+        return nccl_.add_received_parts(comm, values, type, taken.data(), taken.size(),
                                         received_.get(), queue_.state());
       });
     }
@@ -300,18 +251,18 @@ class NcclCommunicator final : public Communicator {
     one.entered.make_wait(queue_);
     body();
     one.finished.record(queue_);
-    const std::lock_guard lock(mutex_);
-    pending_.push_back(std::move(one));
+    watch_->add(std::move(one));
   }
 
   /// Queues a collective and waits until it is done on the device.
-  void run(const std::function<CudaResult()>& call) {
-    const Clock::time_point deadline = Clock::now() + options_.timeout;
-    with_comm(call);
-    wait_until_ready(deadline);
+  void run(const NcclConnection::Call& call) {
+    const NcclConnection::Clock::time_point deadline = connection_.deadline();
+    connection_.call(call);
+    connection_.wait_until_ready(deadline);
     CudaEvent finished(queue_);
     finished.record(queue_);
-    wait_until([&] { return finished.done() || (ready(), false); }, deadline);
+    connection_.wait_until([&] { return finished.done() || (connection_.ready(), false); },
+                           deadline);
   }
 
   void require_same_collective(const Announcement& mine) {
@@ -321,112 +272,12 @@ class NcclCommunicator final : public Communicator {
     std::byte* const ours = stage((1 + ranks) * sizeof mine);
     std::byte* const theirs = ours + sizeof mine;
     queue_.copy(ours, &mine, sizeof mine);
-    run([&] { return nccl_.all_gather(comm_, ours, theirs, sizeof mine, queue_.state()); });
+    run([&](CudaCommState* comm) {
+      return nccl_.all_gather(comm, ours, theirs, sizeof mine, queue_.state());
+    });
     queue_.copy(all.data(), theirs, ranks * sizeof mine);
     queue_.synchronize();
     require_agreement(mine, rank(), all);
-  }
-
-  /// Makes a call that queues, and waits until NCCL takes the next one.
-  void enter(const std::function<CudaResult()>& call) {
-    with_comm(call);
-    wait_until_ready(Clock::now() + options_.timeout);
-  }
-  /// Makes a call with the communicator, unless it was aborted.
-  void with_comm(const std::function<CudaResult()>& call) {
-    const std::lock_guard lock(mutex_);
-    if (comm_ == nullptr) throw Error(failure_ ? *failure_ : Error(ErrorKind::kPeer, "aborted"));
-    hgt::check(call());
-  }
-  /// Whether NCCL is ready; throws what failed here or at a peer.
-  bool ready() {
-    bool ready = false;
-    with_comm([&] { return nccl_.poll(comm_, &ready); });
-    return ready;
-  }
-  /// Polls until `condition` is true. Throws at the deadline.
-  void wait_until(const std::function<bool()>& condition, Clock::time_point deadline) {
-    for (int polls = 0; !condition(); ++polls) {
-      if (options_.aborted != nullptr && *options_.aborted)
-        throw Error(ErrorKind::kPeer, "aborted");
-      if (Clock::now() >= deadline) throw timeout_error();
-      if (polls < kEagerPolls)
-        std::this_thread::yield();
-      else
-        std::this_thread::sleep_for(kPollInterval);
-    }
-  }
-  void wait_until_ready(Clock::time_point deadline) {
-    wait_until([&] { return ready(); }, deadline);
-  }
-  Error timeout_error() const {
-    return Error(ErrorKind::kPeer,
-                 fmt::format("the other ranks did not arrive within {:g} s",
-                             static_cast<double>(options_.timeout.count()) * 1e-3));
-  }
-
-  /// The body of the watcher's thread.
-  void watch() {
-    name_thread("communication");
-    std::unique_lock lock(mutex_);
-    while (!closed_.wait_for(lock, kWatchInterval, [&] { return closing_; })) {
-      if (failure_) continue;
-      if (const auto error = poll_oldest()) {
-        failure_ = error;
-        lock.unlock();
-        abort_nccl();
-        lock.lock();
-      }
-    }
-  }
-  /// Removes finished collectives; returns what is wrong with the oldest of the others.
-  std::optional<Error> poll_oldest() {
-    try {
-      while (!pending_.empty() && pending_.front().finished.done()) pending_.pop_front();
-      if (pending_.empty()) return std::nullopt;
-      PendingCollective& oldest = pending_.front();
-      bool ready = false;
-      if (comm_ != nullptr) hgt::check(nccl_.poll(comm_, &ready));
-      if (!oldest.since && oldest.entered.done()) oldest.since = Clock::now();
-      if (oldest.since && Clock::now() - *oldest.since >= options_.timeout) throw timeout_error();
-      return std::nullopt;
-    } catch (Error& error) {
-      return error.in(pending_.front().what.text());
-    }
-  }
-
-  bool all_done() const noexcept {
-    try {
-      return std::all_of(pending_.begin(), pending_.end(),
-                         [](const PendingCollective& one) { return one.finished.done(); });
-    } catch (const Error&) {
-      return false;
-    }
-  }
-
-  void fail(const Error& error) {
-    const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = error;
-  }
-  /// Ends NCCL's work on this rank's device. Runs without the mutex: it may wait for peers on other
-  /// machines, and callers must get the failure during that time.
-  void abort_nccl() noexcept {
-    CudaCommState* comm = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      comm = std::exchange(comm_, nullptr);
-    }
-    if (comm != nullptr) (void)nccl_.abort(comm);
-  }
-  /// The normal end: waits some seconds for ranks that are not done.
-  void leave() noexcept {
-    try {
-      with_comm([&] { return nccl_.start_leave(comm_); });
-      wait_until_ready(Clock::now() + kLeaveTimeout);
-      (void)nccl_.destroy(std::exchange(comm_, nullptr));
-    } catch (const std::exception&) {
-      abort_nccl();
-    }
   }
 
   /// Device memory for collectives of host memory. Grows to the largest request and stays.
@@ -456,24 +307,16 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<void, std::function<void(void*)>> staging_, received_;
   std::size_t staging_bytes_ = 0;
   std::atomic<std::uint64_t> reduced_bytes_{0}, gathered_bytes_{0}, sequence_{0};
-  std::mutex mutex_;  ///< guards what follows
-  CudaCommState* comm_ = nullptr;
-  std::deque<PendingCollective> pending_;  ///< in the order of their numbers
-  std::optional<Error> failure_;
-  bool closing_ = false;
-  std::condition_variable closed_;
-  std::thread watcher_;
+  NcclConnection connection_;
+  std::optional<CollectiveWatch> watch_;  ///< once connected
 };
 
 }  // namespace
 
 std::unique_ptr<Communicator> connect_nccl(ControlChannel& channel, const CudaQueue& compute,
                                            const GroupOptions& options) {
-  const CudaCommTable& nccl = compute.module().comm();
-  const CudaCommId id = exchange_id(channel, nccl, options);
-  CudaCommState* comm = nullptr;
-  check(nccl.start_connect(&id, options.rank, options.size, compute.device().index, &comm));
-  return std::make_unique<NcclCommunicator>(channel, compute, options, comm);
+  return std::make_unique<NcclCommunicator>(channel, compute, options,
+                                            start_connecting(channel, compute, options));
 }
 
 std::unique_ptr<Communicator> split_nccl(Communicator& world, const GroupOptions& group) {
