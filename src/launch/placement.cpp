@@ -54,6 +54,20 @@ std::vector<HostRanks> place_ranks(const std::vector<RosterHost>& hosts,
   return out;
 }
 
+std::vector<InspectedHost> inspected_hosts(const std::vector<RosterHost>& hosts,
+                                           const std::vector<RankBlock>& world) {
+  std::vector<InspectedHost> out;
+  const std::vector<HostRanks> placed = place_ranks(hosts, world);
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    const RosterHost& host = hosts[world[i].host];
+    if (!host.facts) continue;
+    InspectedHost& next = out.emplace_back(InspectedHost{
+        placed[i].spec, placed[i].first_local_rank, placed[i].machine, *host.facts, {}});
+    next.clock = host.link->clock_offset(host.facts->wall_ns);
+  }
+  return out;
+}
+
 std::string dialled_address(const std::vector<RosterHost>& hosts) {
   std::string out = "127.0.0.1";
   for (const RosterHost& host : hosts)

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "hgtrain/launch/preflight.h"
+
 #include "roster_host.h"
 #include "world.h"
 
@@ -23,6 +25,10 @@ struct HostRanks {
 /// share a machine share its local ranks.
 std::vector<HostRanks> place_ranks(const std::vector<RosterHost>& hosts,
                                    const std::vector<RankBlock>& world);
+
+/// The same hosts for check_hosts(), except those of which nothing is known.
+std::vector<InspectedHost> inspected_hosts(const std::vector<RosterHost>& hosts,
+                                           const std::vector<RankBlock>& world);
 
 /// The address at which the other hosts reach the first host of `world`; "" = that of its
 /// interface, which its agent knows. Error(kConfig) if they cannot reach it.

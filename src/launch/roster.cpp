@@ -17,8 +17,7 @@
 #include "hgtrain/machine/visible_gpus.h"
 
 #include "look_at_host.h"
-#include "ssh_failure.h"
-#include "ssh_host.h"
+#include "unusable_hosts.h"
 
 namespace hgt {
 namespace {
@@ -57,14 +56,14 @@ void Roster::push(const PushedFiles& files, const std::string& folder, const std
 }
 
 void Roster::limit(WorldLimits limits, std::chrono::milliseconds patience) {
-  limits_ = std::move(limits);
+  ranks_.limit(std::move(limits));
   patience_ = patience;
 }
 
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
   Host& host = hosts_.emplace_back();
   host.spec = {.name = host_name(), .workers = num_ranks};
-  blocks_ = {{0, num_ranks}};
+  ranks_.add_block(0, num_ranks);
   start_local_agent(host, context);
   host.state = State::kHere;
   check_ready();
@@ -83,16 +82,22 @@ void Roster::set_hosts(const std::vector<JobHost>& hosts) {
   hosts_.resize(hosts.size());
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     hosts_[i].spec = hosts[i];
-    if (!hosts[i].is_spare) blocks_.push_back({i, hosts[i].workers});
+    if (!hosts[i].is_spare) ranks_.add_block(i, hosts[i].workers);
   }
 }
 
 void Roster::call(const std::vector<JobHost>& hosts, const std::string& program,
                   const std::optional<Agent::Context>& here) {
-  program_.emplace(program);
+  calls_ = std::make_unique<SshCalls>(
+      io_, hosts_, program,
+      SshCalls::Events{[this](Host& host, OwnedFd in, OwnedFd out) {
+                         connect(host, std::move(in), std::move(out));
+                       },
+                       [this](Host& host, const std::string& why) { on_unusable(host, why); },
+                       events_.notice});
   set_hosts(hosts);
   if (here) {
-    Host& first = hosts_[blocks_[0].host];
+    Host& first = hosts_[ranks_.blocks()[0].host];
     first.is_here = true;
     start_local_agent(first, *here);
     agent_->say_hello(visible_gpus());
@@ -119,21 +124,7 @@ void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvou
 }
 
 void Roster::call_next() {
-  if (is_fenced_ || nodes_) return;
-  auto calls = std::ranges::count_if(
-      hosts_, [](const Host& h) { return h.ssh && h.state == State::kCalled; });
-  for (Host& host : hosts_) {
-    if (host.is_here || host.ssh || host.state != State::kCalled || calls == kMaxSshCalls) continue;
-    ++calls;
-    host.ssh = std::make_unique<SshHost>(
-        io_, host.spec, *program_,
-        SshHost::Events{
-            [this, &host](std::size_t bytes) { events_.notice(text_of_sending(host.spec, bytes)); },
-            [this, &host](OwnedFd in, OwnedFd out) {
-              connect(host, std::move(in), std::move(out));
-            },
-            [this, &host](const std::string& why) { on_unusable(host, why); }});
-  }
+  if (calls_ && !is_fenced_) calls_->call_next();
 }
 
 /// The loop may still refer to the last call, so that is destroyed after what is queued there. This
@@ -153,7 +144,7 @@ void Roster::gather() {
   deadline_ns_ = now_ns() + patience_.count();
   std::int64_t fence_ns = 0;
   std::vector<std::string> lost;
-  for (const RankBlock& block : world_) {
+  for (const RankBlock& block : ranks_.world()) {
     const Host& host = hosts_[block.host];
     if (host.state != State::kAway) continue;
     lost.push_back(host.spec.name);
@@ -170,7 +161,7 @@ void Roster::gather() {
     if (error) return;
     is_fenced_ = false;
     assign_spares();
-    for (const RankBlock& block : blocks_)
+    for (const RankBlock& block : ranks_.blocks())
       if (hosts_[block.host].state == State::kAway) call_again(hosts_[block.host]);
     if (nodes_) nodes_->start_waiting();
     if (nodes_ && !could_run())
@@ -238,7 +229,7 @@ void Roster::on_facts(Host& host, const HostFacts& facts) {
   if (host.state != State::kCalled) return;  // it cannot be used
   host.facts = facts;
   host.state = State::kHere;
-  count_workers();
+  ranks_.count_workers();
   if (std::exchange(host.is_reported, false) && is_ready_) events_.returned(host.spec.name);
   check_ready();
 }
@@ -272,7 +263,7 @@ void Roster::on_lost(Host& host, const std::string& why) {
     call_again(host);
     return check_ready();
   }
-  const bool ends_attempt = is_ready_ && host.state == State::kHere && runs_ranks(host);
+  const bool ends_attempt = is_ready_ && host.state == State::kHere && ranks_.runs_ranks(host);
   host.is_reported = ends_attempt;  // by its verdict
   on_unusable(host, reason);
   if (ends_attempt) events_.lost(*host.link, reason);
@@ -284,19 +275,8 @@ void Roster::on_unusable(Host& host, const std::string& why) {
   check_ready();
 }
 
-std::vector<Candidate> Roster::candidates() const {
-  std::vector<Candidate> out;
-  for (const Host& host : hosts_) out.push_back({host.state, host.spec.workers});
-  return out;
-}
-
 void Roster::assign_spares() {
-  const auto before = std::exchange(blocks_, with_spares(blocks_, candidates()));
-  for (std::size_t i = 0; i < blocks_.size(); ++i)
-    if (blocks_[i].host != before[i].host)
-      events_.notice(fmt::format("host {} takes the ranks of host {}",
-                                 hosts_[blocks_[i].host].spec.name,
-                                 hosts_[before[i].host].spec.name));
+  for (const std::string& text : ranks_.assign_spares()) events_.notice(text);
 }
 
 /// Whether a node that dials can be this host now.
@@ -309,30 +289,12 @@ bool Roster::lets_join(Host& host) {
 
 /// Nothing of the job can be left on the host, which is away.
 bool Roster::is_clear(const Host& host) const {
-  return !runs_ranks(host) && (!host.link || host.link->fenced_ns() < now_ns());
-}
-
-bool Roster::runs_ranks(const Host& host) const {
-  return std::ranges::any_of(world_, [&](const RankBlock& b) { return &hosts_[b.host] == &host; });
-}
-
-bool Roster::has_block_of(State state) const {
-  return std::ranges::any_of(blocks_,
-                             [&](const RankBlock& b) { return hosts_[b.host].state == state; });
+  return !ranks_.runs_ranks(host) && (!host.link || host.link->fenced_ns() < now_ns());
 }
 
 /// Whether the hosts that have answered are enough, although others have not.
 bool Roster::could_run() const {
-  if (patience_.count() == 0) return false;  // all are needed
-  std::vector<Candidate> hosts = candidates();
-  for (Candidate& host : hosts)
-    if (host.state == State::kCalled) host.state = State::kAway;
-  return !choose_world(with_spares(blocks_, hosts), hosts, limits_).empty();
-}
-
-void Roster::count_workers() {
-  for (RankBlock& block : blocks_)
-    if (block.workers == 0) block.workers = hosts_[block.host].spec.workers;
+  return patience_.count() != 0 && ranks_.could_run();  // without patience, all are needed
 }
 
 void Roster::check_ready() {
@@ -340,34 +302,19 @@ void Roster::check_ready() {
   if (is_ready_) return report_away();
   if (is_fenced_) return;
   assign_spares();
-  count_workers();
+  ranks_.count_workers();
   const bool may_come =
       std::ranges::any_of(hosts_, [](const Host& host) { return host.state == State::kCalled; });
-  if (has_block_of(State::kCalled) || (has_block_of(State::kAway) && may_come)) {
+  if (ranks_.has_block_of(State::kCalled) || (ranks_.has_block_of(State::kAway) && may_come)) {
     if (nodes_) nodes_->last_call(could_run());
     return;
   }
-  world_ = choose_world(blocks_, candidates(), limits_);
-  world_.empty() ? wait_for_hosts() : begin();
-}
-
-/// Those of the next attempt of which anything is known.
-std::vector<InspectedHost> Roster::inspected() const {
-  std::vector<InspectedHost> out;
-  const std::vector<HostRanks> placed = hosts();
-  for (std::size_t i = 0; i < placed.size(); ++i) {
-    const Host& host = hosts_[world_[i].host];
-    if (!host.facts) continue;
-    InspectedHost& next = out.emplace_back(InspectedHost{
-        placed[i].spec, placed[i].first_local_rank, placed[i].machine, *host.facts, {}});
-    next.clock = host.link->clock_offset(host.facts->wall_ns);
-  }
-  return out;
+  ranks_.choose() ? begin() : wait_for_hosts();
 }
 
 /// Tells what was found on the hosts, each once.
 std::optional<Error> Roster::why_unfit() {
-  const Preflight found = check_hosts(inspected(), own_cpu_workers_);
+  const Preflight found = check_hosts(inspected_hosts(hosts_, ranks_.world()), own_cpu_workers_);
   for (const std::string& text : found.notices)
     if (reported_.insert(text).second) events_.notice(text);
   ErrorList errors;
@@ -382,11 +329,11 @@ void Roster::begin() {
   is_ready_ = true;
   if (nodes_) nodes_->stop_waiting();
   report_away();
-  if (world_ != blocks_) {
+  if (!ranks_.runs_all()) {
     std::vector<std::string> names;
-    for (const RankBlock& block : world_) names.push_back(hosts_[block.host].spec.name);
-    events_.notice(fmt::format("running {} rank{} on {} of {} hosts: {}", count_ranks(world_),
-                               count_ranks(world_) == 1 ? "" : "s", world_.size(), blocks_.size(),
+    for (const RankBlock& block : ranks_.world()) names.push_back(hosts_[block.host].spec.name);
+    events_.notice(fmt::format("running {} rank{} on {} of {} hosts: {}", num_ranks(),
+                               num_ranks() == 1 ? "" : "s", names.size(), ranks_.blocks().size(),
                                fmt::join(names, ", ")));
   }
   events_.ready();
@@ -397,7 +344,7 @@ void Roster::begin() {
 /// know of them yet.
 bool Roster::have_files() {
   bool out = true;
-  for (const RankBlock& block : world_) {
+  for (const RankBlock& block : ranks_.world()) {
     Host& host = hosts_[block.host];
     if (!files_ || (!host.ssh && !host.carrier)) continue;
     if (host.files == Host::Files::kUnknown) {
@@ -422,16 +369,10 @@ void Roster::look_for_returns() {
   });
 }
 
-bool Roster::can_grow() const {
-  if (world_ == blocks_) return false;
-  const std::vector<Candidate> hosts = candidates();
-  return count_ranks(choose_world(with_spares(blocks_, hosts), hosts, limits_)) >
-         count_ranks(world_);
-}
-
 void Roster::wait_for_hosts() {
   const std::chrono::nanoseconds left(deadline_ns_ - now_ns());
-  if (left.count() <= 0) return events_.unusable(why_unusable());
+  if (left.count() <= 0)
+    return events_.unusable(why_unusable(hosts_, nodes_ != nullptr, count_ranks(ranks_.blocks())));
   if (!std::exchange(is_waiting_, true))
     events_.notice(fmt::format("too few hosts can be used: waiting up to {:.0f} s for others",
                                std::ceil(std::chrono::duration<double>(left).count())));
@@ -451,56 +392,23 @@ void Roster::report_away() {
       events_.notice(fmt::format("host {} cannot be used: {}", host.spec.name, host.why_away));
 }
 
-/// Who calls the hosts, if that is one of them.
-std::string Roster::caller() const {
-  const auto here = std::ranges::find_if(hosts_, &Host::is_here);
-  return here == hosts_.end() ? ""
-                              : fmt::format(" from {}, where the launcher runs", here->spec.name);
-}
-
-std::string Roster::hint_for(const Host& host) const {
-  const std::string hint = hint_for_ssh(host.spec, host.why_away);
-  if (host.is_here || hint.empty() || caller().empty()) return hint;
-  const bool lacks_key = host.why_away.find("Permission denied") != std::string::npos;
-  return fmt::format("there, {}{}", hint,
-                     lacks_key ? "; or lend it your ssh-agent: ForwardAgent yes in your own "
-                                 "~/.ssh/config"
-                               : "");
-}
-
-Error Roster::why_unusable() const {
-  ErrorList out;
-  for (const Host& host : hosts_)
-    if (host.state == State::kAway)
-      out.add({nodes_ && !host.link ? ErrorKind::kPeer : ErrorKind::kDevice,
-               fmt::format("host {} cannot be used{}: {}", host.spec.name,
-                           host.is_here ? "" : caller(), host.why_away),
-               nodes_ ? "its own output says more; --join_timeout SECONDS waits for longer"
-                      : hint_for(host)});
-  if (!out.all())
-    out.add(
-        {ErrorKind::kConfig, fmt::format("the job cannot be split over {} ranks, nor over fewer",
-                                         count_ranks(blocks_))});
-  return *out.all();
-}
-
 void Roster::dismiss(int exit_code, std::function<void()> done) {
   if (!nodes_) return done();
   nodes_->dismiss(exit_code, kDismissLimit, std::move(done));
 }
 
 std::vector<HostRanks> Roster::hosts() const {
-  return place_ranks(hosts_, world_);
+  return place_ranks(hosts_, ranks_.world());
 }
 
 int Roster::num_ranks() const {
-  return count_ranks(world_);
+  return count_ranks(ranks_.world());
 }
 
 std::string Roster::master_address() const {
-  const JobHost& first = hosts_[world_[0].host].spec;
+  const JobHost& first = hosts_[ranks_.world()[0].host].spec;
   if (nodes_ && first.address.empty() && first.interface.empty()) return dialled_address(hosts_);
-  return find_master_address(hosts_, world_);
+  return find_master_address(hosts_, ranks_.world());
 }
 
 }  // namespace hgt

@@ -22,7 +22,9 @@
 #include "joining_nodes.h"
 #include "output_sink.h"
 #include "placement.h"
+#include "rank_assignment.h"
 #include "roster_host.h"
+#include "ssh_calls.h"
 #include "world.h"
 
 namespace hgt {
@@ -82,7 +84,7 @@ class Roster {
   static constexpr std::chrono::seconds kDismissLimit{5};
 
   /// Whether another attempt would have more ranks than this one, because hosts are back.
-  bool can_grow() const;
+  bool can_grow() const { return ranks_.can_grow(); }
 
   /// The hosts that run the next attempt, once it is ready.
   std::vector<HostRanks> hosts() const;
@@ -98,7 +100,6 @@ class Roster {
   void start_local_agent(Host& host, const Agent::Context& context);
   void call_next();
   void call_again(Host& host);
-  std::vector<Candidate> candidates() const;
   void assign_spares();
   void connect(Host& host, OwnedFd in, OwnedFd out);
   void on_frame(Host& host, const Frame& frame);
@@ -109,32 +110,23 @@ class Roster {
   void on_unusable(Host& host, const std::string& why);
   bool lets_join(Host& host);
   bool is_clear(const Host& host) const;
-  bool runs_ranks(const Host& host) const;
-  bool has_block_of(Candidate::State state) const;
   bool could_run() const;
-  void count_workers();
   void check_ready();
   void begin();
   bool have_files();
-  std::vector<InspectedHost> inspected() const;
   std::optional<Error> why_unfit();
   void wait_for_hosts();
   void look_for_returns();
   void report_away();
-  std::string caller() const;
-  std::string hint_for(const Host& host) const;
-  Error why_unusable() const;
 
   asio::io_context& io_;
   OutputSink& console_;
   const std::chrono::milliseconds lease_;
   const Events events_;
-  std::unique_ptr<Agent> agent_;  // of this machine
-  std::optional<ProgramFiles> program_;
+  std::unique_ptr<Agent> agent_;     // of this machine
+  std::unique_ptr<SshCalls> calls_;  // null unless ssh reaches the hosts, which refer to it
   std::vector<Host> hosts_;
-  std::vector<RankBlock> blocks_;
-  std::vector<RankBlock> world_;  // the blocks that run in this attempt
-  WorldLimits limits_;
+  RankAssignment ranks_{hosts_};
   Inspect inspection_;
   bool own_cpu_workers_ = false;
   std::optional<FileSender> files_;
@@ -144,7 +136,7 @@ class Roster {
   bool is_waiting_ = false;
   asio::steady_timer timer_;
   asio::steady_timer return_timer_;
-  std::unique_ptr<JoiningNodes> nodes_;  // null if ssh reaches the hosts
+  std::unique_ptr<JoiningNodes> nodes_;  // null unless the hosts dial
   bool is_ready_ = false;
   bool is_fenced_ = false;  // hosts are not called now
 };

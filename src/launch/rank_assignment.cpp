@@ -1,0 +1,60 @@
+#include "rank_assignment.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hgt {
+
+bool RankAssignment::runs_ranks(const RosterHost& host) const {
+  return std::ranges::any_of(world_, [&](const RankBlock& b) { return &hosts_[b.host] == &host; });
+}
+
+bool RankAssignment::has_block_of(State state) const {
+  return std::ranges::any_of(blocks_,
+                             [&](const RankBlock& b) { return hosts_[b.host].state == state; });
+}
+
+std::vector<std::string> RankAssignment::assign_spares() {
+  const auto before = std::exchange(blocks_, with_spares(blocks_, candidates()));
+  std::vector<std::string> notices;
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    if (blocks_[i].host != before[i].host)
+      notices.push_back(fmt::format("host {} takes the ranks of host {}",
+                                    hosts_[blocks_[i].host].spec.name,
+                                    hosts_[before[i].host].spec.name));
+  return notices;
+}
+
+void RankAssignment::count_workers() {
+  for (RankBlock& block : blocks_)
+    if (block.workers == 0) block.workers = hosts_[block.host].spec.workers;
+}
+
+bool RankAssignment::choose() {
+  world_ = choose_world(blocks_, candidates(), limits_);
+  return !world_.empty();
+}
+
+bool RankAssignment::could_run() const {
+  std::vector<Candidate> hosts = candidates();
+  for (Candidate& host : hosts)
+    if (host.state == State::kCalled) host.state = State::kAway;
+  return !choose_world(with_spares(blocks_, hosts), hosts, limits_).empty();
+}
+
+bool RankAssignment::can_grow() const {
+  if (runs_all()) return false;
+  const std::vector<Candidate> hosts = candidates();
+  return count_ranks(choose_world(with_spares(blocks_, hosts), hosts, limits_)) >
+         count_ranks(world_);
+}
+
+std::vector<Candidate> RankAssignment::candidates() const {
+  std::vector<Candidate> out;
+  for (const RosterHost& host : hosts_) out.push_back({host.state, host.spec.workers});
+  return out;
+}
+
+}  // namespace hgt

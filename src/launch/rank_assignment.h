@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "roster_host.h"
+#include "world.h"
+
+namespace hgt {
+
+/// Which hosts run the ranks of a job, attempt after attempt. Plain data, no connections.
+class RankAssignment {
+ public:
+  using State = Candidate::State;
+
+  /// Refers to `hosts`, whose states decide.
+  explicit RankAssignment(const std::vector<RosterHost>& hosts) : hosts_(hosts) {}
+
+  void limit(WorldLimits limits) { limits_ = std::move(limits); }
+  /// Adds ranks after the others; 0 workers: as many as the host reports when it answers.
+  void add_block(std::size_t host, int workers) { blocks_.push_back({host, workers}); }
+
+  /// All blocks, and those that run in this attempt.
+  const std::vector<RankBlock>& blocks() const { return blocks_; }
+  const std::vector<RankBlock>& world() const { return world_; }
+  bool runs_all() const { return world_ == blocks_; }
+  /// Whether the host has ranks in this attempt.
+  bool runs_ranks(const RosterHost& host) const;
+  /// Whether a host with a block is in this state.
+  bool has_block_of(State state) const;
+
+  /// Spare hosts take the ranks of hosts that are away. Returns what to tell the user.
+  std::vector<std::string> assign_spares();
+  /// Takes the numbers of workers that hosts have reported since.
+  void count_workers();
+  /// Chooses the ranks of the next attempt. False: it is impossible with the hosts that are here.
+  bool choose();
+
+  /// Whether the hosts that have answered are enough, although others have not.
+  bool could_run() const;
+  /// Whether another attempt would have more ranks than this one.
+  bool can_grow() const;
+
+ private:
+  std::vector<Candidate> candidates() const;
+
+  const std::vector<RosterHost>& hosts_;
+  std::vector<RankBlock> blocks_;
+  std::vector<RankBlock> world_;
+  WorldLimits limits_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,50 @@
+#include "unusable_hosts.h"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error_list.h"
+
+#include "ssh_failure.h"
+
+namespace hgt {
+namespace {
+
+/// Who calls the hosts, if that is one of them.
+std::string caller_of(const std::vector<RosterHost>& hosts) {
+  const auto here = std::ranges::find_if(hosts, &RosterHost::is_here);
+  return here == hosts.end() ? ""
+                             : fmt::format(" from {}, where the launcher runs", here->spec.name);
+}
+
+std::string hint_for(const RosterHost& host, const std::string& caller) {
+  const std::string hint = hint_for_ssh(host.spec, host.why_away);
+  if (host.is_here || hint.empty() || caller.empty()) return hint;
+  const bool lacks_key = host.why_away.find("Permission denied") != std::string::npos;
+  return fmt::format("there, {}{}", hint,
+                     lacks_key ? "; or lend it your ssh-agent: ForwardAgent yes in your own "
+                                 "~/.ssh/config"
+                               : "");
+}
+
+}  // namespace
+
+Error why_unusable(const std::vector<RosterHost>& hosts, bool they_dial, int ranks) {
+  const std::string caller = caller_of(hosts);
+  ErrorList out;
+  for (const RosterHost& host : hosts)
+    if (host.state == Candidate::State::kAway)
+      out.add({they_dial && !host.link ? ErrorKind::kPeer : ErrorKind::kDevice,
+               fmt::format("host {} cannot be used{}: {}", host.spec.name,
+                           host.is_here ? "" : caller, host.why_away),
+               they_dial ? "its own output says more; --join_timeout SECONDS waits for longer"
+                         : hint_for(host, caller)});
+  if (!out.all())
+    out.add({ErrorKind::kConfig,
+             fmt::format("the job cannot be split over {} ranks, nor over fewer", ranks)});
+  return *out.all();
+}
+
+}  // namespace hgt

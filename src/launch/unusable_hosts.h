@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "hgtrain/base/error.h"
+
+#include "roster_host.h"
+
+namespace hgt {
+
+/// Why a job cannot run on `hosts`: names all that cannot be used, with what to do about each. If
+/// all can be used, its `ranks` cannot be split. `they_dial`: the hosts dial, instead of being
+/// called by ssh.
+Error why_unusable(const std::vector<RosterHost>& hosts, bool they_dial, int ranks);
+
+}  // namespace hgt

@@ -1,0 +1,55 @@
+#include "unusable_hosts.h"
+
+#include <catch2/catch.hpp>
+
+#include "support/refusal.h"
+
+using namespace hgt;
+
+namespace {
+
+constexpr const char* kDenied = "root@b: Permission denied (publickey).";
+
+/// Host a is here, and host b cannot be used for that reason.
+std::vector<RosterHost> without_b(const std::string& why) {
+  std::vector<RosterHost> out(2);
+  out[0].spec.name = "a";
+  out[0].state = Candidate::State::kHere;
+  out[1].spec.name = "b";
+  out[1].state = Candidate::State::kAway;
+  out[1].why_away = why;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a host that cannot be used is named with the reason and ssh's hint") {
+  const Error error = why_unusable(without_b(kDenied), false, 4);
+  CHECK(error.kind() == ErrorKind::kDevice);
+  CHECK(has(error.render(), "host b cannot be used: root@b: Permission denied"));
+  CHECK(has(error.render(), "ssh-copy-id"));
+  CHECK_FALSE(has(error.render(), "ForwardAgent"));
+}
+
+TEST_CASE("if the launcher runs on a host of the job, what to do is to be done there") {
+  auto hosts = without_b(kDenied);
+  hosts[0].is_here = true;
+  const std::string text = why_unusable(hosts, false, 4).render();
+  CHECK(has(text, "host b cannot be used from a, where the launcher runs: root@b"));
+  CHECK(has(text, "there, "));
+  CHECK(has(text, "ForwardAgent yes"));
+}
+
+TEST_CASE("a node that has not dialled is a peer that is missing") {
+  const Error error = why_unusable(without_b("it has not joined within 600 s"), true, 4);
+  CHECK(error.kind() == ErrorKind::kPeer);
+  CHECK(has(error.render(), "--join_timeout SECONDS waits for longer"));
+}
+
+TEST_CASE("if all hosts can be used, the number of ranks is wrong") {
+  auto hosts = without_b("");
+  hosts[1].state = Candidate::State::kHere;
+  const Error error = why_unusable(hosts, false, 7);
+  CHECK(error.kind() == ErrorKind::kConfig);
+  CHECK(has(error.render(), "the job cannot be split over 7 ranks, nor over fewer"));
+}
