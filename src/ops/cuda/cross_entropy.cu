@@ -6,9 +6,9 @@
 namespace hgt::cuda {
 namespace {
 
-/// With two such blocks, a multiprocessor holds as many threads as it can, but few rows: those of
-/// all blocks fit into the L2 cache until they are read again.
-constexpr unsigned kThreads = 1024, kBlocks = 2;
+/// As many as a block can have: a multiprocessor that is full of threads then has few rows, and
+/// those of all multiprocessors fit into the L2 cache until they are read again.
+constexpr unsigned kThreads = 1024;
 
 constexpr float kLog2E = 1.44269504f;
 
@@ -118,7 +118,7 @@ __device__ void to_gradient(T* row, int columns, int width, const Softmax& softm
 
 // One block per row.
 template <class T>
-__global__ void __launch_bounds__(kThreads, kBlocks) cross_entropy_rows(CrossEntropyArgs args) {
+__global__ void __launch_bounds__(kThreads) cross_entropy_rows(CrossEntropyArgs args) {
   const std::int64_t n = blockIdx.x;
   const std::int32_t target = args.targets[n];
   T* const row = static_cast<T*>(args.logits) + n * args.width;
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) cross_entropy_rows(CrossEnt
 
 // One block per row.
 template <class T>
-__global__ void __launch_bounds__(kThreads, kBlocks) summarize_rows(CrossEntropyPartArgs args) {
+__global__ void __launch_bounds__(kThreads) summarize_rows(CrossEntropyPartArgs args) {
   const std::int64_t n = blockIdx.x, target = args.targets[n] - args.first;
   const T* const row = static_cast<const T*>(args.logits) + n * args.width;
   const Softmax softmax = softmax_of(row, static_cast<int>(args.columns));
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) summarize_rows(CrossEntropy
 
 // One block per row. Each thread sums the few parts of the ranks.
 template <class T>
-__global__ void __launch_bounds__(kThreads, kBlocks) finish_rows(CrossEntropyFinishArgs args) {
+__global__ void __launch_bounds__(kThreads) finish_rows(CrossEntropyFinishArgs args) {
   const CrossEntropyPartArgs& part = args.part;
   const std::int64_t n = blockIdx.x;
   const std::int32_t target = part.targets[n];
