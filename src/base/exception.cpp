@@ -16,7 +16,7 @@ namespace hgt {
 namespace {
 
 Error out_of_memory() {
-  return Error(ErrorKind::kDevice, "there is not enough memory",
+  return Error(ErrorKind::kDevice, "out of memory: the system gave this process no more",
                "use fewer --threads, free some memory, or raise the limit (`ulimit -v`)");
 }
 

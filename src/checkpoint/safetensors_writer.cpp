@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/element.h"
+#include "hgtrain/base/error_texts.h"
 #include "hgtrain/base/xxh3.h"
 
 #include "run_writer.h"
@@ -37,7 +38,7 @@ void require_finite(const std::string& name, std::span<const Element> values, st
                           std::isnan(value) ? "nan"
                           : value > 0       ? "inf"
                                             : "-inf"),
-              "lower the learning rate or the weight decay, or lengthen the warmup");
+              fmt::format("{} or the weight decay, or lengthen the warmup", kLowerRate));
 }
 
 /// Writes the elements `block` of a part as elements of type To, chunk by chunk; returns the hash

@@ -106,11 +106,14 @@ TensorFolder TensorFolder::open(const std::string& folder, const std::string& st
   for (const auto& [tensor, file] : map) names.insert(file);
   for (const std::string& name : names)
     opened.files_.push_back(SafetensorsFile::open(folder + "/" + name));
-  std::set<std::string> found;
+  std::map<std::string, std::string> found;  // the file of each tensor
   opened.for_each([&](const SafetensorsFile& file, const TensorInfo& tensor) {
-    if (!found.insert(tensor.name).second)
-      throw Error(ErrorKind::kData, fmt::format("{} has tensor {}, which another file has too",
-                                                file.path(), tensor.name));
+    const auto [first, is_new] = found.emplace(tensor.name, file.path());
+    if (!is_new)
+      throw Error(
+          ErrorKind::kData,
+          fmt::format("{} and {} both have tensor {}", first->second, file.path(), tensor.name),
+          "a tensor must be in one file; copy the folder again");
   });
   for (const auto& [tensor, file] : map)
     if (!found.contains(tensor))

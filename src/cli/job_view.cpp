@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/error_texts.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
@@ -169,7 +170,7 @@ std::string JobView::how_to_resume(const Verdict& verdict) const {
                              shell_line(run_.command));
   const bool diverged =
       verdict.exit_code == static_cast<int>(ErrorKind::kGuard) && !verdict.hint.empty();
-  const bool by_rate = diverged && verdict.hint.find("learning rate") != std::string::npos;
+  const bool by_rate = diverged && verdict.hint.starts_with(kLowerRate);
   std::vector<std::string> command = resuming(run_.command);
   if (by_rate)
     for (const auto& [key, rate] : lower_rates_) command = with_key(command, key, rate);

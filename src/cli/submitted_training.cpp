@@ -35,7 +35,7 @@ void SubmittedTraining::check(const std::vector<std::string>& overrides, bool is
   check_range("--cpus", cpus.value_or(1), 1, 100'000);
   if (config == "-")
     throw Error(ErrorKind::kConfig, "a job cannot read its config from standard input",
-                "name a file");
+                "save the config in a file, and name the file as CONFIG");
   if (run_dir.empty()) run_dir = default_run_dir(config);
   TrainFlags flags;
   flags.config = config;

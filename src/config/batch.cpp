@@ -10,18 +10,17 @@
 namespace hgt {
 namespace {
 
-/// The valid triples that are nearest to the given one, if the micro-batch is left open.
-std::string nearest_micro_batches(const BatchConfig& asked, std::int64_t workers) {
-  const std::int64_t steps = std::max<std::int64_t>(1, asked.gradient_accumulation_steps);
-  const std::int64_t unit = checked_mul(steps, workers, "the batch size", ErrorKind::kConfig);
+/// The nearest batches that fit if only what is open changes with them: "6 or 12".
+std::string nearest_batches(const BatchConfig& asked, std::int64_t workers) {
+  const auto product = [](std::int64_t x, std::int64_t y) {
+    return checked_mul(x, y, "the batch size", ErrorKind::kConfig);
+  };
+  const std::int64_t unit =
+      product(std::max<std::int64_t>(1, asked.micro_batch_size),
+              product(std::max<std::int64_t>(1, asked.gradient_accumulation_steps), workers));
   const std::int64_t below = asked.train_batch_size / unit;
-  std::string text;
-  for (const std::int64_t micro : {below, below + 1})
-    if (micro > 0)
-      text += fmt::format("{}{} = {} * {} * {}", text.empty() ? "" : ", or ",
-                          checked_mul(micro, unit, "the batch size", ErrorKind::kConfig), micro,
-                          steps, workers);
-  return text;
+  const std::int64_t above = product(below + 1, unit);
+  return below > 0 ? fmt::format("{} or {}", below * unit, above) : fmt::format("{}", above);
 }
 
 /// The valid triples that are nearest to the given one.
@@ -105,11 +104,11 @@ std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t w
                   workers, "the batch size", ErrorKind::kConfig);
   if (product > 0 && product == b.train_batch_size) return std::nullopt;
   const std::int64_t fewer = derivation.empty() ? fewer_workers(asked, workers) : 0;
-  const std::string hint = fmt::format(
-      "these batches fit, as micro-batch * accumulation * workers: {}{}",
-      asked.micro_batch_size > 0 ? nearest_triples(b, workers)
-                                 : nearest_micro_batches(asked, workers),
-      fewer > 0 ? fmt::format("; or start {} worker{}", fewer, fewer == 1 ? "" : "s") : "");
+  const std::string or_fewer =
+      fewer > 0 ? fmt::format("; or start {} worker{}", fewer, fewer == 1 ? "" : "s") : "";
+  const std::string hint =
+      "these batches fit, as micro-batch * accumulation * workers: " + nearest_triples(b, workers) +
+      or_fewer;
   if (b.train_batch_size > 0 && b.micro_batch_size > b.train_batch_size)
     return BatchProblem{"train_micro_batch_size_per_gpu",
                         fmt::format("a micro-batch of {} exceeds the batch of {}",
@@ -120,7 +119,8 @@ std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t w
       (asked.micro_batch_size == 0 || asked.gradient_accumulation_steps == 0))
     return BatchProblem{
         "train_batch_size",
-        cannot_share(asked, workers, derivation.empty() ? "" : "data-parallel ") + because, hint};
+        cannot_share(asked, workers, derivation.empty() ? "" : "data-parallel ") + because,
+        nearest_batches(asked, workers) + " can" + or_fewer};
   return BatchProblem{
       "train_batch_size",
       fmt::format("train_batch_size = {} is not train_micro_batch_size_per_gpu * "

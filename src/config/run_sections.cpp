@@ -30,7 +30,8 @@ Field lr_schedule_section() {
     return [member](Config& c) -> Slot { return &(c.training.lr_schedule.*member); };
   };
   using S = LrScheduleConfig;
-  const std::vector<std::string> decaying = {"cosine", "wsd"};
+  const std::vector<std::string> types = {"constant", "cosine", "wsd"};
+  const std::vector<std::string> decaying = {types.begin() + 1, types.end()};
   return section(
       "lr_schedule",
       "hgtrain's own schedules, instead of the section scheduler; default: a constant rate",
@@ -40,7 +41,7 @@ Field lr_schedule_section() {
           used("warmup_iters", slot(&S::warmup_iters), "updates up to the optimizer's rate")
               .at_least(0)
               .at_most(kMaxSteps)
-              .only({"constant", "cosine", "wsd"})
+              .only(types)
               .aka({"warmup_steps", "lr_warmup_iters"}),
           used("decay_iters", slot(&S::decay_iters),
                "updates of the decay; 0: cosine all after the warmup, wsd a tenth of the run")

@@ -32,6 +32,7 @@ class Regex {
   struct Free {
     void operator()(pcre2_real_code_8* code) const;
   };
+  std::string oniguruma_pattern_;  // for messages
   std::unique_ptr<pcre2_real_code_8, Free> code_;
 };
 

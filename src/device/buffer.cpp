@@ -102,15 +102,16 @@ Buffer Buffer::pinned_for(Device device, std::string name, std::int64_t bytes) {
 
 Buffer::Buffer(std::string name, std::int64_t bytes, Place place, Device device)
     : name_(std::move(name)), bytes_(bytes), device_(device) {
-  if (bytes < 0) throw Error(ErrorKind::kInternal, fmt::format("{} has {} bytes", name_, bytes));
+  if (bytes < 0)
+    throw Error(ErrorKind::kInternal, fmt::format("{} was asked for with {} bytes", name_, bytes));
   std::size_t space = static_cast<std::size_t>(bytes) + kAlignment;
   memory_ = std::unique_ptr<void, Free>(allocate(name_, space, place, device), Free{place, device});
   data_ = memory_.get();
   if (!data_)
-    throw Error(
-        ErrorKind::kDevice,
-        fmt::format("no memory for {} ({:.1f} GiB)", name_, static_cast<double>(bytes) / (1 << 30)),
-        "free some memory, or use a smaller micro-batch, sequence length or model");
+    throw Error(ErrorKind::kDevice,
+                fmt::format("out of memory: {} needs {:.1f} GiB", name_,
+                            static_cast<double>(bytes) / (1 << 30)),
+                "free some memory, or use a smaller micro-batch, sequence length or model");
   std::align(kAlignment, static_cast<std::size_t>(bytes), data_, space);
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include "hgtrain/base/error_texts.h"
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_stream_state.h"
 #include "hgtrain/device/unique_handle.h"
@@ -26,8 +27,8 @@ void* allocate_device(int device, std::size_t bytes) {
     HGT_CUDA_CHECK(cudaMemGetInfo(&free, &total));
     throw Error(
         ErrorKind::kDevice,
-        fmt::format("out of memory on cuda:{}: asked for {:.1f} MiB, {:.1f} of {:.1f} MiB are free",
-                    device, static_cast<double>(bytes) / 1048576,
+        fmt::format("{}cuda:{}: asked for {:.1f} MiB, {:.1f} of {:.1f} MiB are free",
+                    kOutOfGpuMemory, device, static_cast<double>(bytes) / 1048576,
                     static_cast<double>(free) / 1048576, static_cast<double>(total) / 1048576),
         "use a smaller train_micro_batch_size_per_gpu; nvidia-smi shows who else uses the device");
   }

@@ -99,8 +99,7 @@ LrSchedule::Native LrSchedule::native(const TrainingConfig& training, double lr)
     return {lr, s.min_lr, warmup, warmup, length_or(total - warmup), cosine_decay};
   if (s.type != "wsd")
     throw Error(ErrorKind::kConfig,
-                fmt::format("training.lr_schedule.type '{}' is not known", s.type),
-                "one of: constant, cosine, wsd");
+                fmt::format("training.lr_schedule.type '{}' is not known", s.type));
   const double length = length_or(std::floor(total / 10));
   const auto curve = s.decay_style == "cosine"       ? cosine_decay
                      : s.decay_style == "minus_sqrt" ? minus_sqrt_decay

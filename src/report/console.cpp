@@ -32,7 +32,7 @@ std::string step_of(std::int64_t step, std::int64_t total) {
 std::string perplexity(double loss) {
   const double value = std::exp(loss);
   if (value < 9999.5) return fmt::format("{:.4g}", value);
-  return value < 1e5 ? human_count(value) : human_number(value, 0);
+  return std::isfinite(value) ? human_count(value) : human_number(value, 0);
 }
 
 /// A piece of a line. If the line is too long, the pieces of the lowest worth are dropped first.

@@ -9,6 +9,7 @@
 
 #include "hgtrain/base/element.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/error_texts.h"
 #include "hgtrain/comm/together.h"
 #include "hgtrain/report/human.h"
 
@@ -109,7 +110,7 @@ void stop_at_bad_tensor(const Trainer::Parts& parts, std::span<const Slice> upda
   throw Error(ErrorKind::kGuard,
               fmt::format("step {}: loss is {}, gradient norm is {}; {}", result.step,
                           human_number(result.loss, 4), human_number(result.grad_norm, 4), where),
-              "lower the learning rate, or lengthen the warmup; this step changed no weight");
+              fmt::format("{}, or lengthen the warmup; this step changed no weight", kLowerRate));
 }
 
 }  // namespace hgt

@@ -9,6 +9,7 @@
 #include "hgtrain/arch/fit.h"
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/error_texts.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/report/human.h"
@@ -56,12 +57,18 @@ void require_memory(const Config& config, const CudaQueue& queue) {
 }
 
 void add_smaller_batch(Error& error, const Config& config, const CudaQueue& queue) {
-  if (!error.message().starts_with("out of memory")) return;
+  if (!error.message().starts_with(kOutOfGpuMemory)) return;
   const std::int64_t room = queue.memory().free_bytes + Buffer::held_on_gpus();
   const std::int64_t smaller =
       largest_micro_batch(config, fits_in(room), config.batch.micro_batch_size);
-  if (smaller > 0)
-    error.in(fmt::format("training: train_micro_batch_size_per_gpu = {} would fit", smaller));
+  if (smaller == 0) return;
+  Error advised(
+      error.kind(), error.message(),
+      fmt::format("train_micro_batch_size_per_gpu = {} would fit; nvidia-smi shows who else "
+                  "uses the device",
+                  smaller));
+  for (const std::string& where : error.context()) advised.in(where);
+  error = advised;
 }
 
 }  // namespace hgt

@@ -14,6 +14,7 @@
 #include "hgtrain/arch/flops.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/error_texts.h"
 #include "hgtrain/base/exception.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
@@ -300,7 +301,7 @@ void Run::require_finite_evaluation(const StepRecord& record) {
   throw Error(ErrorKind::kGuard,
               fmt::format("step {}: the validation loss is {}", record.step,
                           human_number(*record.eval_loss, 4)),
-              "lower the learning rate, or lengthen the warmup; this step is not saved");
+              fmt::format("{}, or lengthen the warmup; this step is not saved", kLowerRate));
 }
 
 /// Saves the last queued step if a save is due or requested, if the run is over, or if the step is

@@ -61,11 +61,11 @@ void StepExchange::sum_losses_and_squares(Communicator& comm) const {
   comm.all_reduce_sum(sums_.as<double>());
 }
 
-void StepExchange::send(const Update& update, bool stop, bool checkpoint, const RankUsage& usage) {
+void StepExchange::send(const Update& update, ControlFlags requests, const RankUsage& usage) {
   Message& message = slot_of(sent_++).message();
   message.update = update;
-  message.control_flags[0] = stop ? 1 : 0;
-  message.control_flags[1] = checkpoint ? 1 : 0;
+  message.control_flags[0] = requests.stop ? 1 : 0;
+  message.control_flags[1] = requests.checkpoint ? 1 : 0;
   message.usage = usage;
   stream_.copy(this->update(), &message.update, kUpdateFromHost);
   stream_.copy(flags(), message.control_flags, sizeof message.control_flags);

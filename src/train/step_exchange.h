@@ -26,6 +26,11 @@ class StepExchange {
   StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream, Stream updates,
                int rank = 0, int ranks = 1);
 
+  /// What a rank requests.
+  struct ControlFlags {
+    bool stop = false, checkpoint = false;
+  };
+
   /// What the device sends back.
   struct Results {
     Update update;
@@ -46,7 +51,7 @@ class StepExchange {
   Update* update() const { return static_cast<Update*>(update_.data()); }  ///< on the device
 
   /// Queues: the first part of the update, the requests and what this rank uses, to the device.
-  void send(const Update& update, bool stop, bool checkpoint, const RankUsage& usage = {});
+  void send(const Update& update, ControlFlags requests, const RankUsage& usage = {});
   /// Queues: the results, on their way back.
   void fetch();
   /// Waits for the earliest results that were fetched and not taken yet. Throws the communicator's

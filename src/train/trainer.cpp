@@ -298,8 +298,10 @@ void Trainer::update() {
   parts_.progress.phase = kUpdatePhase;
   StepResult& result = result_of(state_.step + 1);
   result.reduced_bytes = parts_.groups.data->reduced_bytes() - reduced_before_;
-  exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false),
-                  usage_);
+  exchange_->send(
+      constants(),
+      {.stop = parts_.requests.stop, .checkpoint = parts_.requests.checkpoint.exchange(false)},
+      usage_);
   pipeline_->wait_for_all();
   units_->wait_for_sums();
   update_->queue(*units_, *clock_);

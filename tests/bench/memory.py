@@ -130,14 +130,14 @@ class Worker:
                    for table in tables)
 
     def peak_bytes(self, config):
-        """Of the largest process below the front, by the kernel's count. `resumed`: of the job that is resumed."""
+        """Of the largest process below the launcher, by the kernel's count. `resumed`: of the job that is resumed."""
         arguments = *self.arguments(config), '--run_dir', 'run'
         if config.get('resumed'):
             self.call(*arguments, '--training.train_iters', '1')
             arguments += '--resume', 'auto'
-        front = subprocess.Popen([self.program, *arguments], cwd=self.folder,
+        launcher = subprocess.Popen([self.program, *arguments], cwd=self.folder,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(front.pid, 0)
+        _, status, usage = os.wait4(launcher.pid, 0)
         if status:
             sys.exit(f'exit status {os.waitstatus_to_exitcode(status)}: {json.dumps(config)}')
         subprocess.run(['rm', '-r', self.folder / 'run'], check=True)

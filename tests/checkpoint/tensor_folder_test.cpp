@@ -33,7 +33,7 @@ TEST_CASE("an index leads to its files; one that lists tensors that its files la
   write_safetensors(folder / "c.safetensors", {{"wte.weight", kWteShape, flat_tensor(w.wte)}});
   CHECK_THAT(
       index(R"({"weight_map":{"wte.weight":"a.safetensors","ln_f.weight":"c.safetensors"}})"),
-      Contains("has tensor wte.weight, which another file has too"));
+      Contains("a.safetensors and " + (folder / "c.safetensors") + " both have tensor wte.weight"));
 }
 
 TEST_CASE("a folder without safetensors says so, and what to do about pickles") {

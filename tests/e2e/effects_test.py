@@ -292,12 +292,12 @@ class Effects:
         if 'distributed' not in self.config:
             return False  # the default is ten minutes
         self.write(but(self.config, training__train_iters=1_000_000))
-        front = subprocess.Popen([job.PROGRAM, '--config', self.file, '--run_dir', str(self.run)], cwd=self.folder,
+        launcher = subprocess.Popen([job.PROGRAM, '--config', self.file, '--run_dir', str(self.run)], cwd=self.folder,
                                  text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        job.wait_for(lambda: (self.run / 'metrics.jsonl').exists(), front)
-        os.kill(job.workers_of(front)[0], signal.SIGSTOP)
-        front.communicate(timeout=600)
-        return front.returncode in (5, 6)
+        job.wait_for(lambda: (self.run / 'metrics.jsonl').exists(), launcher)
+        os.kill(job.workers_of(launcher)[0], signal.SIGSTOP)
+        launcher.communicate(timeout=600)
+        return launcher.returncode in (5, 6)
 
     def meeting(self):
         """The communication backend of two workers."""

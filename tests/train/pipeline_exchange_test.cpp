@@ -10,8 +10,7 @@ using namespace hgt;
 
 namespace {
 
-Config pipeline_config(int stages, bool llama = false) {
-  Config config = zero_config(0, llama);
+Config in_stages(int stages, Config config) {
   config.parallelism.pipeline_parallel_size = stages;
   return config;
 }
@@ -25,9 +24,9 @@ void interleave(Config& config, int stages, int virtual_stages) {
 }  // namespace
 
 TEST_CASE("any pipeline gives the bits of one rank if nothing is tied", "[pipeline]") {
-  const Result one = train(zero_config(0, true), 1);
+  const Result one = train(llama_config(0), 1);
   for (const std::string schedule : {"1f1b", "gpipe", "zb_h1"}) {
-    Config config = pipeline_config(3, true);
+    Config config = in_stages(3, llama_config(0));
     config.parallelism.pipeline_schedule = schedule;
     for (const int stages : {2, 3, 5}) {
       CAPTURE(schedule, stages);
@@ -43,7 +42,7 @@ TEST_CASE("any pipeline gives the bits of one rank if nothing is tied", "[pipeli
 TEST_CASE("an interleaved pipeline gives the bits of one rank with any number of micro-batches",
           "[pipeline]") {
   for (const int micros : {1, 2, 3, 4, 5, 6}) {
-    Config config = zero_config(0, true);
+    Config config = llama_config(0);
     config.model.num_hidden_layers = 5;
     config.batch.train_batch_size = micros;
     config.model.resid_pdrop = 0.1;
@@ -67,7 +66,7 @@ TEST_CASE("a pipeline with a tied embedding, on data-parallel ranks, gives the n
   for (const auto& [stages, ranks, schedule] :
        {Job{2, 2, "1f1b"}, Job{3, 3, "zb_h1"}, Job{2, 4, "1f1b"}, Job{2, 4, "zb_h1"}}) {
     CAPTURE(stages, ranks, schedule);
-    Config config = pipeline_config(stages);
+    Config config = in_stages(stages, zero_config(0));
     config.parallelism.pipeline_schedule = schedule;
     const Result several = train(config, ranks, 20);
     check_near(several, one);
@@ -83,23 +82,25 @@ TEST_CASE("a pipeline with a tied embedding, on data-parallel ranks, gives the n
 }
 
 TEST_CASE("a step counts what its stage sends", "[pipeline]") {
-  const Config config = pipeline_config(2, true);
-  constexpr std::uint64_t kTransfers = 6 * 16 * 128 * sizeof(float);
+  const Config config = in_stages(2, llama_config(0));
+  const auto activations = static_cast<std::uint64_t>(
+      config.batch.train_batch_size * config.training.seq_length * config.model.hidden_size);
+  const std::uint64_t transfers = activations * sizeof(float);
   const auto errors = run_groups(over_shared_memory, config, 2, [&](const Groups& groups) {
     TrainedRank rank(config, groups);
     const std::uint64_t before = groups.world->sent_bytes();
     const std::uint64_t sent = rank.trainer.step().sent_bytes;
     const bool first = groups.world->rank() == 0;
-    if ((first ? groups.output : groups.input_gradient)->sent_bytes() != kTransfers ||
+    if ((first ? groups.output : groups.input_gradient)->sent_bytes() != transfers ||
         (first ? groups.output_gradient : groups.input)->sent_bytes() != 0 ||
-        sent != kTransfers + groups.world->sent_bytes() - before)
+        sent != transfers + groups.world->sent_bytes() - before)
       throw Error(ErrorKind::kInternal, "wrong count of what was sent");
   });
   for (const std::string& error : errors) CHECK(error == "");
 }
 
 TEST_CASE("a pipeline's stages may have fewer micro-batches than there are stages", "[pipeline]") {
-  Config config = zero_config(0, true);
+  Config config = llama_config(0);
   config.batch.micro_batch_size = 3;
   const Result one = train(config, 1);
   config.parallelism.pipeline_parallel_size = 4;

@@ -152,7 +152,7 @@ TEST_CASE("an exception that is not an Error becomes one") {
     }
   };
   Odd comm(std::nullopt);
-  CHECK(failure(comm) == "there is not enough memory");
+  CHECK(failure(comm) == "out of memory: the system gave this process no more");
 }
 
 TEST_CASE("a checkpoint that is asked for in a step that saves anyway is not saved again later") {

@@ -19,7 +19,7 @@ TEST_CASE("the results of two steps come back in the order of the steps") {
     *exchange.loss(1) = 10 * step;
     Update update{};
     update.tokens = step;
-    exchange.send(update, step == 1, step == 2);
+    exchange.send(update, {.stop = step == 1, .checkpoint = step == 2});
     CHECK(exchange.update()->tokens == step);
     exchange.update()->loss = exchange.losses().data<double>()[1];
     exchange.fetch();
@@ -37,7 +37,7 @@ TEST_CASE("a step begins without losses and squares, and sends its control flags
   const auto comm = make_self_communicator();
   *exchange.loss(1) = exchange.squares().data<double>()[2] = 5;
   exchange.clear_sums();
-  exchange.send({}, true, false);
+  exchange.send({}, {.stop = true});
   exchange.sum_losses_and_squares(*comm);
   CHECK((*exchange.loss(0) == 0 && *exchange.loss(1) == 0));
   CHECK((*exchange.loss(2) == 1 && *exchange.loss(3) == 0));
@@ -51,7 +51,7 @@ TEST_CASE("ranks share what they use, and the largest of each value comes back")
     for (const bool with_squares : {false, true}) {
       exchange.clear_sums();
       const double rank = comm.rank();
-      exchange.send({}, false, false, {1 + rank, 10 - rank, rank == 1 ? 5.0 : 0.0});
+      exchange.send({}, {}, {1 + rank, 10 - rank, rank == 1 ? 5.0 : 0.0});
       exchange.squares().data<double>()[0] = 7;
       with_squares ? exchange.sum_losses_and_squares(comm) : exchange.sum_losses(comm);
       exchange.fetch();
@@ -68,7 +68,7 @@ TEST_CASE("a caller that takes results gets the error of a communicator that fai
   ThreadPool pool(1);
   StepExchange exchange(1, 1, pool, pool);
   const auto comm = make_self_communicator();
-  exchange.send({}, false, false);
+  exchange.send({}, {});
   exchange.fetch();
   comm->abort();
   CHECK_THROWS_AS(exchange.take(*comm), Error);

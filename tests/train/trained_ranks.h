@@ -33,7 +33,7 @@ inline Config one_rank(Config config) {
   return config;
 }
 
-/// Blocks of several units, some of which do not divide evenly.
+/// Blocks of several units, some of which do not divide evenly. A Llama ties no weights.
 inline Config zero_config(int stage, bool llama = false) {
   Config config = tiny_config();
   ModelConfig& model = config.model;
@@ -59,6 +59,10 @@ inline Config zero_config(int stage, bool llama = false) {
   config.optimizer.weight_decay = 0.1;
   config.zero.stage = stage;
   return config;
+}
+
+inline Config llama_config(int stage) {
+  return zero_config(stage, true);
 }
 
 /// The whole model's tensors by name, put together from all ranks' parts.

@@ -44,8 +44,8 @@ constexpr std::int64_t divisor_up_to(std::int64_t count, std::int64_t limit) {
   return part < 1 ? 1 : part;
 }
 
-/// The forward is one part, and so is an unordered backward. cuDNN's deterministic backward writes
-/// a matrix of 16 bits, queries x keys, for each head: parts bound that, for any batch.
+/// The forward is one part, and so is a backward that is not deterministic. The deterministic one
+/// writes a matrix of 16 bits, queries x keys, for each head: parts bound that, for any batch.
 template <class Shape>
 constexpr AttentionPart attention_part(const Shape& s, const CudnnOptions& options) {
   if (!s.backward || !options.deterministic) return {s.batch, s.key_heads};
