@@ -13,6 +13,7 @@
 #include "hgtrain/parallel/range.h"
 #include "hgtrain/parallel/shared_pieces.h"
 
+#include "aborted.h"
 #include "announcement.h"
 #include "collective_watch.h"
 #include "cuda_comm_table.h"
@@ -151,7 +152,7 @@ class NcclCommunicator final : public Communicator {
   std::uint64_t sequence() const override { return sequence_; }
 
   void abort() noexcept override {
-    connection_.fail(Error(ErrorKind::kPeer, "communication was aborted"));
+    connection_.fail(aborted_error());
     connection_.abort();
   }
 

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "aborted.h"
+
 namespace hgt {
 namespace {
 
@@ -61,7 +63,7 @@ CudaCommState* NcclConnection::split(const GroupOptions& group) {
 
 void NcclConnection::call(const Call& make) {
   const std::lock_guard lock(mutex_);
-  if (comm_ == nullptr) throw Error(failure_ ? *failure_ : Error(ErrorKind::kPeer, "aborted"));
+  if (comm_ == nullptr) throw Error(failure_ ? *failure_ : aborted_error());
   hgt::check(make(comm_));
 }
 
@@ -83,7 +85,7 @@ void NcclConnection::wait_until_ready(Clock::time_point deadline) {
 void NcclConnection::wait_until(const std::function<bool()>& condition,
                                 Clock::time_point deadline) const {
   for (int polls = 0; !condition(); ++polls) {
-    if (options_.aborted != nullptr && *options_.aborted) throw Error(ErrorKind::kPeer, "aborted");
+    if (options_.aborted != nullptr && *options_.aborted) throw aborted_error();
     if (Clock::now() >= deadline) throw timeout_error();
     if (polls < kEagerPolls)
       std::this_thread::yield();

@@ -21,6 +21,8 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/wire/job_key.h"
 
+#include "aborted.h"
+
 namespace hgt {
 namespace {
 
@@ -136,7 +138,7 @@ class Meeting {
 
   /// Waits until the socket is ready, or a moment. False if the time is over.
   bool wait_for(std::vector<pollfd> sockets) {
-    if (options_.aborted && *options_.aborted) throw Error(ErrorKind::kPeer, "aborted");
+    if (options_.aborted && *options_.aborted) throw aborted_error();
     const std::int64_t left_ns = until_ns_ - now_ns();
     if (left_ns <= 0) return false;
     ::poll(sockets.data(), sockets.size(),

@@ -16,6 +16,7 @@
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/device/thread_pool.h"
 
+#include "aborted.h"
 #include "announcement.h"
 #include "collectives.h"
 #include "parts.h"
@@ -107,7 +108,7 @@ class QueuedCommunicator final : public Communicator {
   void abort() noexcept override {
     {
       const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = Error(ErrorKind::kPeer, "communication was aborted");
+      if (!failure_) failure_ = aborted_error();
     }
     changed_.notify_all();
     collectives_->abort();

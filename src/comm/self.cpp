@@ -3,6 +3,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/comm/connect.h"
 
+#include "aborted.h"
 #include "parts.h"
 
 namespace hgt {
@@ -34,7 +35,7 @@ class SelfCommunicator final : public Communicator {
   void make_wait(std::uint64_t, const CudaQueue&) override { check(); }
   void come_after(const CudaQueue&) override {}
   void check() override {
-    if (aborted_) throw Error(ErrorKind::kPeer, "the run was aborted");
+    if (aborted_) throw aborted_error();
   }
 
   std::uint64_t reduced_bytes() const override { return reduced_bytes_; }

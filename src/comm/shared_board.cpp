@@ -12,6 +12,8 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 
+#include "aborted.h"
+
 namespace hgt {
 namespace {
 
@@ -93,7 +95,7 @@ void SharedBoard::wait_for(int peer) {
   const auto turn = static_cast<std::uint32_t>(turn_);
   const std::int64_t start_ns = now_ns();
   for (int spins = 0;; ++spins) {
-    if (aborted_) throw Error(ErrorKind::kPeer, "aborted");
+    if (aborted_) throw aborted_error();
     const std::uint32_t seen = word.load(std::memory_order_acquire);
     if (has_reached(seen, turn)) return;
     if (spins < kSpins) continue;

@@ -14,6 +14,8 @@
 
 #include "hgtrain/base/clock.h"
 
+#include "aborted.h"
+
 namespace hgt {
 namespace {
 
@@ -106,7 +108,7 @@ Error TcpTransport::lost(int peer, const std::string& why) const {
 void TcpTransport::finish(Transfer::State& transfer) {
   const std::int64_t until_ns = now_ns() + std::chrono::nanoseconds(options_.timeout).count();
   while (transfer.left > 0) {
-    if (aborted_) throw Error(ErrorKind::kPeer, "aborted");
+    if (aborted_) throw aborted_error();
     bool moved = false;
     for (int peer = 0; peer < size(); ++peer) moved |= move_bytes(peer);
     if (moved) continue;

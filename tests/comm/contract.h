@@ -150,14 +150,14 @@ inline std::vector<OwnedRange> in_bytes(std::vector<OwnedRange> parts, std::int6
 /// Reduce-scatters and all-gathers with parts of all kinds. Sums have the bits of additions in rank
 /// order.
 inline void check_parts(const Connect& connect) {
-  constexpr std::size_t kMost = 600'011;  // many turns of every transport
+  constexpr std::size_t kElements = 600'011;  // many turns of every transport
   for (int size : {1, 2, 3, 4}) {
     std::vector<std::vector<float>> own;
     std::vector<float> sums;
     for (int rank = 0; rank < size; ++rank) {
-      own.push_back(awkward(rank, kMost));
+      own.push_back(awkward(rank, kElements));
       if (rank == 0) sums = own[0];
-      for (std::size_t i = 0; rank > 0 && i < kMost; ++i) sums[i] += own[rank][i];
+      for (std::size_t i = 0; rank > 0 && i < kElements; ++i) sums[i] += own[rank][i];
     }
     const auto same = [&](const std::vector<float>& values, Range range) {
       return range.size() == 0 ||  // memcmp takes no null pointers
@@ -166,7 +166,7 @@ inline void check_parts(const Connect& connect) {
     };
     const auto errors = run_ranks(connect, size, [&](Communicator& comm) {
       for (const std::int64_t count : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2},
-                                       std::int64_t{10007}, static_cast<std::int64_t>(kMost)}) {
+                                       std::int64_t{10007}, static_cast<std::int64_t>(kElements)}) {
         const std::vector<float> mine(own[comm.rank()].begin(), own[comm.rank()].begin() + count);
         auto reduced = mine;
         comm.all_reduce_sum(reduced);

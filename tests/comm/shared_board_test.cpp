@@ -57,6 +57,6 @@ TEST_CASE("a rank that does not come ends the wait with its number") {
 TEST_CASE("an aborted board waits no more") {
   PairOfBoards pair(std::chrono::seconds(30));
   std::thread other([&] { pair.first.abort(); });
-  CHECK_THROWS_WITH(pair.first.next_turn(), "aborted");
+  CHECK_THROWS_WITH(pair.first.next_turn(), "communication was aborted, because the job is ending");
   other.join();
 }
