@@ -31,6 +31,8 @@ constexpr std::int64_t kProofNs =
 constexpr std::size_t kMaxStrangers =
     64;  // unproven connections at a time; the oldest is dropped for one more
 constexpr std::int64_t kCheckNs = 100'000'000;  // whether the job is aborted
+// How long a host may have no route.
+constexpr std::int64_t kNoRouteNs = 10'000'000'000;
 
 struct Address {
   sockaddr_storage storage{};
@@ -190,23 +192,32 @@ class Meeting {
     return true;
   }
 
+  /// Retries for a while if there is no route, which a host that was cut off lacks for some seconds
+  /// after it can be reached again.
   OwnedSocket connected(int rank) {
+    const std::int64_t patience_ns = now_ns() + kNoRouteNs;
+    for (;;) {
+      int error = 0;
+      if (OwnedSocket socket = try_to_connect(rank, error); error == 0) return socket;
+      const bool may_end = error == EHOSTUNREACH && now_ns() < patience_ns;
+      if (!may_end || !wait_for({})) refuse(rank, std::strerror(error));
+    }
+  }
+
+  /// A connected socket, or one with an error.
+  OwnedSocket try_to_connect(int rank, int& error) {
     const Endpoint& peer = endpoints_[static_cast<std::size_t>(rank)];
     Address address = address_of(peer.address, peer.port);
     OwnedSocket socket = make_socket(address.storage.ss_family);
-    if (::connect(socket.get(), address.get(), address.length) == 0) return socket;
-    while (errno == EINPROGRESS || errno == EINTR) {
+    error = ::connect(socket.get(), address.get(), address.length) == 0 ? 0 : errno;
+    while (error == EINPROGRESS || error == EINTR) {
       pollfd ready{socket.get(), POLLOUT, 0};
       if (!wait_for({ready})) refuse(rank, "it does not answer");
-      if (::poll(&ready, 1, 0) == 0) {
-        errno = EINPROGRESS;
-        continue;
-      }
-      socklen_t length = sizeof errno;
-      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &errno, &length);
-      if (errno == 0) return socket;
+      if (::poll(&ready, 1, 0) == 0) continue;
+      socklen_t length = sizeof error;
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
     }
-    refuse(rank, std::strerror(errno));
+    return socket;
   }
 
   void keep(int rank, OwnedSocket socket) {
