@@ -53,7 +53,10 @@ class JobClient::Stream {
     for (;;) {
       if (auto frame = frames_.next()) return frame;
       if (!wait(patience_ms))
-        throw error(fmt::format("no answer for {} s; is it stopped?", kPatienceMs / 1000));
+        throw Error(ErrorKind::kPeer,
+                    fmt::format("the launcher of {} has not answered for {} s", folder_,
+                                kPatienceMs / 1000),
+                    fmt::format("if it was stopped: `kill -CONT {}`", launcher()));
       const ssize_t bytes = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
       if (bytes < 0 && errno == EINTR) continue;
       if (bytes <= 0) return std::nullopt;  // a launcher that was killed may reset the stream
@@ -61,9 +64,16 @@ class JobClient::Stream {
     }
   }
 
+  pid_t launcher() const {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    (void)getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
+    return peer.pid;
+  }
+
   Error error(const std::string& why) const {
     return Error(ErrorKind::kPeer,
-                 fmt::format("the launcher of {} cannot be asked: {}", folder_, why));
+                 fmt::format("the launcher of {} gave no answer: {}", folder_, why));
   }
 
  private:

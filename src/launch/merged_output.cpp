@@ -54,7 +54,7 @@ void MergedOutput::end(int rank) {
 
 void MergedOutput::flush() {
   for (auto& [rank, source] : sources_) finish(source);
-  while (!places_.empty()) show_next();
+  while (!order_.empty()) show_next();
   hand_over();
   sources_.clear();
 }
@@ -82,12 +82,12 @@ void MergedOutput::add(Source& source, Stream stream, const Piece& piece) {
 }
 
 void MergedOutput::show_what_is_due() {
-  while (!places_.empty() && is_due(*places_.begin()->group)) show_next();
+  while (!order_.empty() && is_due(*order_.begin()->group)) show_next();
   hand_over();
   wait();
 }
 
-MergedOutput::Place MergedOutput::place_of(Group& group) {
+MergedOutput::Order MergedOutput::order_of(Group& group) {
   const bool is_expected = group.waiting > std::ssize(group.next);
   return {group.continues ? 0 : is_expected ? 2 : 1, group.next.begin()->first, &group};
 }
@@ -95,9 +95,9 @@ MergedOutput::Place MergedOutput::place_of(Group& group) {
 /// The place of a group follows from what it has.
 template <class Change>
 void MergedOutput::change(Group& group, const Change& how) {
-  if (!group.next.empty()) places_.erase(place_of(group));
+  if (!group.next.empty()) order_.erase(order_of(group));
   how();
-  if (!group.next.empty()) places_.insert(place_of(group));
+  if (!group.next.empty()) order_.insert(order_of(group));
 }
 
 const MergedOutput::Waiting& MergedOutput::next_of(const Group& group) const {
@@ -115,14 +115,14 @@ bool MergedOutput::is_due(const Group& group) const {
 MergedOutput::Clock::time_point MergedOutput::first_until() const {
   auto until = Clock::time_point::max();
   for (int urgency = 0; urgency < 3; ++urgency)
-    if (const auto first = places_.lower_bound({urgency, 0, nullptr}); first != places_.end())
+    if (const auto first = order_.lower_bound({urgency, 0, nullptr}); first != order_.end())
       until = std::min(until, next_of(*first->group).until);
   return until;
 }
 
 /// Shows the first group, once for all ranks of which it is next.
 void MergedOutput::show_next() {
-  const Waiting& piece = next_of(*places_.begin()->group);
+  const Waiting& piece = next_of(*order_.begin()->group);
   const std::shared_ptr<Group> group = piece.group;
   std::vector<int> ranks;
   for (const auto& [number, rank] : group->next) ranks.push_back(rank);

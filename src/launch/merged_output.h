@@ -81,18 +81,18 @@ class MergedOutput final : public OutputSink {
   };
   /// The order of groups: first the rest of a long line, then lines that no other rank is about to
   /// print as well, then the earliest.
-  struct Place {
+  struct Order {
     int urgency;
     std::uint64_t number;
     Group* group;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Order&) const = default;
   };
 
   void add(Source& source, Stream stream, const Piece& piece);
   void finish(Source& source);
   void show_what_is_due();
   void show_next();
-  static Place place_of(Group& group);
+  static Order order_of(Group& group);
   template <class Change>
   void change(Group& group, const Change& how);
   const Waiting& next_of(const Group& group) const;
@@ -109,7 +109,7 @@ class MergedOutput final : public OutputSink {
   int num_shown_ = 1;  // ranks that may still print
   std::map<int, Source> sources_;
   std::array<std::unordered_map<std::string, std::shared_ptr<Group>>, 2> lines_;  // whole, by text
-  std::set<Place> places_;  // of the groups that have a rank's next piece
+  std::set<Order> order_;  // of the groups that have a rank's next piece
   Clock::time_point armed_ = Clock::time_point::max();  // when the timer ends
   std::uint64_t next_number_ = 0;
   std::size_t waiting_bytes_ = 0;

@@ -17,14 +17,14 @@ namespace hgt {
 namespace {
 
 constexpr std::size_t kHelloBytes = 4096;  // what a stranger may make us hold
-// More than a socket holds, so that all a worker left is read when it has ended; no more, so that
-// one that never stops talking does not keep the loop from the others.
+// At least as many reads as a socket holds, so that nothing is left unread after the worker's end;
+// bounded, so that a worker that never stops talking cannot keep the loop from the others.
 constexpr int kMaxControlReads = 64;
 // States of a process in /proc/PID/stat.
 constexpr char kStopped = 'T';
 constexpr char kTraced = 't';
 constexpr char kNone = 0;
-// After the guard has killed all that descends from the worker only somebody else can hold its
+// After the guard has killed all that descends from the worker, only somebody else can hold its
 // output open.
 constexpr std::chrono::seconds kDrainLimit{2};
 
@@ -62,8 +62,7 @@ Worker::Worker(asio::io_context& io, int rank, GuardedWorker process, const JobK
 void Worker::signal(int number) {
   if (number == SIGKILL && guard_state() == kTraced) return kill_guard();
   wake_guard();
-  if (lifeline_.is_open())
-    (void)!::send(lifeline_.native_handle(), &number, sizeof number, MSG_NOSIGNAL | MSG_DONTWAIT);
+  tell_guard(number);
 }
 
 // ---- the guard ----
@@ -77,14 +76,22 @@ void Worker::watch_lifeline() {
 void Worker::on_lifeline() {
   WorkerEnd end;
   const ssize_t bytes = recv(lifeline_.native_handle(), &end, sizeof end, MSG_DONTWAIT);
-  if (bytes == sizeof end) {
-    read_control();  // its last words first
-    end_ = end;
-    events_.ended(*this);
-    return watch_lifeline();
-  }
-  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return watch_lifeline();
-  // The guard is ending, or was killed; by the time it is reaped its children are ours.
+  const bool nothing_came = bytes < 0 && (errno == EAGAIN || errno == EINTR);
+  if (bytes == sizeof end)
+    on_end_reported(end);
+  else if (!nothing_came)
+    return on_guard_gone();
+  watch_lifeline();
+}
+
+void Worker::on_end_reported(const WorkerEnd& end) {
+  read_control();  // its last words first
+  end_ = end;
+  events_.ended(*this);
+}
+
+/// The guard is ending, or was killed; by the time it is reaped its children are ours.
+void Worker::on_guard_gone() {
   lifeline_.close();
   int status = 0;
   waitpid(guard_, &status, 0);
@@ -132,9 +139,12 @@ void Worker::wake_stopped_guard() {
 
 void Worker::renew_lease() {
   constexpr int kNoSignal = 0;
+  tell_guard(kNoSignal);
+}
+
+void Worker::tell_guard(int signal) {
   if (lifeline_.is_open())
-    (void)!::send(lifeline_.native_handle(), &kNoSignal, sizeof kNoSignal,
-                  MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)!::send(lifeline_.native_handle(), &signal, sizeof signal, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void Worker::kill_guard() {
@@ -192,7 +202,7 @@ bool Worker::read_control() {
         recv(control_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0 && errno == EAGAIN) break;
-    if (bytes <= 0) {  // whether the worker has ended, its guard says
+    if (bytes <= 0) {  // the guard reports whether the worker has ended
       control_.close();
       break;
     }

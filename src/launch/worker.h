@@ -22,8 +22,8 @@
 
 namespace hgt {
 
-/// One started worker, its guard and streams, on the loop. Must outlive what it has queued there:
-/// until `gone`, or until the loop runs no more.
+/// One started worker, its guard and streams, on the loop. The owner keeps it until `gone`, or
+/// until the loop runs no more, because what it has queued there refers to it.
 class Worker {
  public:
   /// Reports to the owner. They are called on the loop, never from within a member function.
@@ -82,6 +82,9 @@ class Worker {
   using Descriptor = asio::posix::stream_descriptor;
   void watch_lifeline();
   void on_lifeline();
+  void on_end_reported(const WorkerEnd& end);
+  void on_guard_gone();
+  void tell_guard(int signal);
   void watch_output(OutputSink::Stream stream);
   void on_output(OutputSink::Stream stream);
   void watch_control();

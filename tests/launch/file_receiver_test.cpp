@@ -5,7 +5,7 @@
 
 #include "agent_host.h"
 #include "file_sender.h"
-#include "front.h"
+#include "launcher_process.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;

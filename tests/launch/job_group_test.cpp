@@ -4,7 +4,7 @@
 #include <fstream>
 #include <optional>
 
-#include "front.h"
+#include "launcher_process.h"
 
 using namespace hgt;
 
@@ -46,16 +46,17 @@ TEST_CASE("nothing outlives a launcher and its guards that are killed together")
     WARN("no control group can be made here");
     return;
   }
-  Front front({"--workers", "2", "--", "/bin/sh", "-c",
-               "setsid sh -c 'trap \"\" TERM; echo stray=$$; exec sleep 1000' & "
-               "grep -o 'hgtrain-.*' /proc/self/cgroup; echo pid=$$ guard=$PPID; wait"});
-  REQUIRE(front.prints("stray=", 2));
-  REQUIRE(front.prints("guard=", 2));
-  CHECK(has(front.out(), "hgtrain-"));
-  front.kill(SIGSTOP);  // so that it cannot act on the death of the guards
-  for (const pid_t guard : front.numbers("guard")) kill(guard, SIGKILL);
-  front.kill(SIGKILL);
-  front.wait();
-  CHECK(all_end(front.numbers("pid")));
-  CHECK(all_end(front.numbers("stray")));
+  LauncherProcess launcher(
+      {"--workers", "2", "--", "/bin/sh", "-c",
+       "setsid sh -c 'trap \"\" TERM; echo stray=$$; exec sleep 1000' & "
+       "grep -o 'hgtrain-.*' /proc/self/cgroup; echo pid=$$ guard=$PPID; wait"});
+  REQUIRE(launcher.prints("stray=", 2));
+  REQUIRE(launcher.prints("guard=", 2));
+  CHECK(has(launcher.out(), "hgtrain-"));
+  launcher.kill(SIGSTOP);  // so that it cannot act on the death of the guards
+  for (const pid_t guard : launcher.numbers("guard")) kill(guard, SIGKILL);
+  launcher.kill(SIGKILL);
+  launcher.wait();
+  CHECK(all_end(launcher.numbers("pid")));
+  CHECK(all_end(launcher.numbers("stray")));
 }

@@ -227,7 +227,7 @@ TEST_CASE("if there are too many clients at once, the last ones get an error tha
   for (int i = 0; i < JobSocket::kMaxClients; ++i) clients.push_back(connected(folder.path()));
   CHECK_THROWS_WITH(JobClient::connect(folder.path())->status(),
                     "the launcher of " + folder.path() +
-                        " cannot be asked: too many commands are connected to it");
+                        " gave no answer: too many commands are connected to it");
   clients.pop_back();
   CHECK(eventually([&] {
     try {

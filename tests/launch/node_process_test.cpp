@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "front.h"
+#include "launcher_process.h"
 #include "owned_fd.h"
 
 using namespace hgt;
@@ -26,21 +26,21 @@ int free_port() {
 struct Nodes {
   explicit Nodes(int number) : number(number) {}
 
-  Front& start(int node, std::vector<std::string> args,
-               const std::string& secret = "0123456789abcdef") {
+  LauncherProcess& start(int node, std::vector<std::string> args,
+                         const std::string& secret = "0123456789abcdef") {
     args.insert(args.begin(), {"--nodes", std::to_string(number), "--node", std::to_string(node),
                                "--port", std::to_string(port), "--secret", secret});
-    fronts.push_back(std::make_unique<Front>(args));
-    return *fronts.back();
+    launchers.push_back(std::make_unique<LauncherProcess>(args));
+    return *launchers.back();
   }
   void start_all(const std::vector<std::string>& args) {
     for (int node = 0; node < number; ++node) start(node, args);
   }
-  Front& operator[](std::size_t node) { return *fronts[node]; }
+  LauncherProcess& operator[](std::size_t node) { return *launchers[node]; }
 
   const int number;
   const int port = free_port();
-  std::vector<std::unique_ptr<Front>> fronts;
+  std::vector<std::unique_ptr<LauncherProcess>> launchers;
 };
 
 std::vector<std::string> script(const std::string& text,
@@ -56,14 +56,14 @@ TEST_CASE("nodes that start in any order meet, and their ranks know their places
   const auto job = script(
       "echo $RANK $LOCAL_RANK of $LOCAL_WORLD_SIZE, $NODE_RANK of $CROSS_SIZE, "
       "$WORLD_SIZE at $MASTER_ADDR:${MASTER_PORT:+port}");
-  Front& two = nodes.start(2, job);
-  Front& zero = nodes.start(0, job);
-  Front& one = nodes.start(1, job);
+  LauncherProcess& two = nodes.start(2, job);
+  LauncherProcess& zero = nodes.start(0, job);
+  LauncherProcess& one = nodes.start(1, job);
   CHECK(zero.wait() == 0);
   for (int rank = 0; rank < 6; ++rank)
     CHECK(has(zero.out(), fmt::format("[r{0}] {0} {1} of 2, {2} of 3, 6 at 127.0.0.1:port\n", rank,
                                       rank % 2, rank / 2)));
-  for (Front* const other : {&one, &two}) {
+  for (LauncherProcess* const other : {&one, &two}) {
     CHECK(other->wait() == 0);
     CHECK(other->out() + other->err() == "");
   }
@@ -161,20 +161,20 @@ TEST_CASE("nodes that do not find each other say so at the end of the join timeo
 TEST_CASE(
     "a job starts without nodes that it does not need, which join later, leave and come back") {
   Nodes nodes(2);
-  const auto start = [&](int node, const char* join_timeout) -> Front& {
+  const auto start = [&](int node, const char* join_timeout) -> LauncherProcess& {
     return nodes.start(node, {"--own", "--min_hosts", "1", "--lease", "5000", "--join",
                               join_timeout, "--", LAUNCH_PROBE, "join"});
   };
-  Front& zero = start(0, "1");
+  LauncherProcess& zero = start(0, "1");
   REQUIRE(zero.prints("attempt 0, rank 0 of 1"));
   CHECK(has(zero.err(), "enough nodes are here; waiting up to 1 s for others: ?"));
   CHECK(has(zero.err(), "host ? cannot be used: it has not joined yet"));
   CHECK(has(zero.err(), "running 1 rank on 1 of 2 hosts"));
-  Front& lost = start(1, "100");
+  LauncherProcess& lost = start(1, "100");
   REQUIRE(zero.prints("attempt 1, ", 2));
   lost.kill(SIGKILL);
   REQUIRE(zero.prints("attempt 2, rank 0 of 1"));
-  Front& back = start(1, "100");
+  LauncherProcess& back = start(1, "100");
   CHECK(zero.wait() == 0);
   CHECK(back.wait() == 0);
   CHECK(zero.prints("attempt 3, ", 2));
@@ -201,12 +201,12 @@ TEST_CASE(
     "a node that does not fit is refused with the reason, and the job waits for the right one") {
   Nodes nodes(3);
   const auto job = script("true");
-  Front& zero = nodes.start(0, job);
+  LauncherProcess& zero = nodes.start(0, job);
   const auto refused = [&](const std::vector<std::string>& args, const std::string& why) {
-    Front front(args);
-    CHECK(front.wait() == 2);
-    CHECK(has(front.err(), "refuses node"));
-    CHECK(has(front.err(), why));
+    LauncherProcess launcher(args);
+    CHECK(launcher.wait() == 2);
+    CHECK(has(launcher.err(), "refuses node"));
+    CHECK(has(launcher.err(), why));
   };
   const auto args = [&](const char* number, const char* node, const char* workers) {
     return std::vector<std::string>{"--nodes",   number,
@@ -218,14 +218,14 @@ TEST_CASE(
   };
   refused(args("2", "1", "2"), "it expects 2 nodes, and node 0 expects 3");
   refused(args("3", "1", "4"), "it starts 4 workers, and node 0 expects 2 of it");
-  Front& one = nodes.start(1, job);
-  Front& again = nodes.start(1, job);
+  LauncherProcess& one = nodes.start(1, job);
+  LauncherProcess& again = nodes.start(1, job);
   REQUIRE(eventually([&] { return !is_alive(one.pid()) || !is_alive(again.pid()); }));
-  Front& second = is_alive(one.pid()) ? again : one;
+  LauncherProcess& second = is_alive(one.pid()) ? again : one;
   CHECK(second.wait() == 2);
   CHECK(has(second.err(), "there is a node 1 already"));
   nodes.start(2, job);
   CHECK(zero.wait() == 0);
-  for (std::size_t i = 1; i < nodes.fronts.size(); ++i)
+  for (std::size_t i = 1; i < nodes.launchers.size(); ++i)
     if (&nodes[i] != &second) CHECK(nodes[i].wait() == 0);
 }

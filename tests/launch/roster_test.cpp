@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "fake_ssh.h"
-#include "front.h"
+#include "launcher_process.h"
 
 using namespace hgt;
 
@@ -21,130 +21,136 @@ const std::string kStartAgent =
 
 TEST_CASE("the ranks of several hosts are numbered host by host, and each knows its place") {
   const FakeSsh ssh(kStartAgent);
-  Front front({"--hosts", "a:2,b", "--", "/bin/sh", "-c",
-               "echo $RANK $LOCAL_RANK of $LOCAL_WORLD_SIZE, $NODE_RANK of $CROSS_SIZE, "
-               "$WORLD_SIZE $MASTER_ADDR:${MASTER_PORT:+port}"});
-  CHECK(front.wait() == 0);
+  LauncherProcess launcher(
+      {"--hosts", "a:2,b", "--", "/bin/sh", "-c",
+       "echo $RANK $LOCAL_RANK of $LOCAL_WORLD_SIZE, $NODE_RANK of $CROSS_SIZE, "
+       "$WORLD_SIZE $MASTER_ADDR:${MASTER_PORT:+port}"});
+  CHECK(launcher.wait() == 0);
   for (const char* line :
        {"[r0] 0 0 of 2, 0 of 2, 3 10.0.0.1:port\n", "[r1] 1 1 of 2, 0 of 2, 3 10.0.0.1:port\n",
         "[r2] 2 0 of 1, 1 of 2, 3 10.0.0.1:port\n"})
-    CHECK(has(front.out(), line));
+    CHECK(has(launcher.out(), line));
 }
 
 TEST_CASE("workers of ours on several hosts meet through the store") {
   const FakeSsh ssh(kStartAgent);
-  Front front({"--own", "--hosts", "a:2,b:2", "--", LAUNCH_PROBE, "meet"});
-  CHECK(front.wait() == 0);
+  LauncherProcess launcher({"--own", "--hosts", "a:2,b:2", "--", LAUNCH_PROBE, "meet"});
+  CHECK(launcher.wait() == 0);
   for (const char* line :
        {"[r0] 0 got value of 3\n", "[r3] 3 got value of 0\n", "[r1] 1 got value of 2\n"})
-    CHECK(has(front.out(), line));
+    CHECK(has(launcher.out(), line));
 }
 
 TEST_CASE("the first failure of any host is the verdict, and the ranks of all are stopped") {
   const FakeSsh ssh(kStartAgent);
-  Front front({"--hosts", "a:2,b:2", "--", "/bin/sh", "-c",
-               "echo pid=$$; [ $RANK = 2 ] && exit 7; exec sleep 1000"});
-  CHECK(front.wait() == 7);
-  CHECK(front.failure()["rank"] == 2);
-  CHECK(front.failure()["host"] == "b");
-  CHECK(front.failure()["stopped_ranks"] == 3);
-  CHECK(all_end(front.numbers("pid")));
+  LauncherProcess launcher({"--hosts", "a:2,b:2", "--", "/bin/sh", "-c",
+                            "echo pid=$$; [ $RANK = 2 ] && exit 7; exec sleep 1000"});
+  CHECK(launcher.wait() == 7);
+  CHECK(launcher.failure()["rank"] == 2);
+  CHECK(launcher.failure()["host"] == "b");
+  CHECK(launcher.failure()["stopped_ranks"] == 3);
+  CHECK(all_end(launcher.numbers("pid")));
 }
 
 TEST_CASE("a launcher on the first host needs no ssh for that") {
   const FakeSsh ssh("[ $host = a ] && exit 255; " + kStartAgent);
   setenv("SSH_CONNECTION", "10.0.0.9 1 10.0.0.1 22", 1);  // that of the shell there
-  Front front(
+  LauncherProcess launcher(
       {"--on_first_host", "--hostfile", "s slots=2 spare\na slots=2\nb slots=1\n", "--", "/bin/sh",
        "-c",
        "echo $RANK $LOCAL_RANK of $LOCAL_WORLD_SIZE, $NODE_RANK of $CROSS_SIZE $MASTER_ADDR"});
-  CHECK(front.wait() == 0);
+  CHECK(launcher.wait() == 0);
   unsetenv("SSH_CONNECTION");
   for (const char* line : {"[r0] 0 0 of 2, 0 of 2 10.0.0.1\n", "[r1] 1 1 of 2, 0 of 2 10.0.0.1\n",
                            "[r2] 2 0 of 1, 1 of 2 10.0.0.1\n"})
-    CHECK(has(front.out(), line));
+    CHECK(has(launcher.out(), line));
 }
 
 TEST_CASE("a host that the launcher on the first one cannot use is named with it") {
   const FakeSsh ssh("echo 'b: Permission denied (publickey).' >&2; exit 255");
-  Front front({"--on_first_host", "--hosts", "a,b", "--", "/bin/echo", "started"});
-  CHECK(front.wait() == 3);
-  CHECK(front.out() == "");
-  CHECK(has(front.err(), "host b cannot be used from a, where the launcher runs: "));
+  LauncherProcess launcher({"--on_first_host", "--hosts", "a,b", "--", "/bin/echo", "started"});
+  CHECK(launcher.wait() == 3);
+  CHECK(launcher.out() == "");
+  CHECK(has(launcher.err(), "host b cannot be used from a, where the launcher runs: "));
 }
 
 TEST_CASE("a host that is lost ends the job, and nothing is left there") {
   const FakeSsh ssh(kStartAgent);
-  Front front({"--hosts", "a:2,b:2", "--", "/bin/sh", "-c",
-               "echo pid=$$; [ $RANK = 3 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); "
-               "exec sleep 1000"});
-  CHECK(front.wait() == 6);
-  CHECK(front.failure()["host"] == "b");
-  CHECK_FALSE(front.failure().contains("rank"));
-  CHECK(has(front.err(), "error: host b is lost: the stream has ended"));
-  CHECK(has(front.err(), "the other 2 ranks were stopped"));
-  CHECK(all_end(front.numbers("pid")));
+  LauncherProcess launcher(
+      {"--hosts", "a:2,b:2", "--", "/bin/sh", "-c",
+       "echo pid=$$; [ $RANK = 3 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); "
+       "exec sleep 1000"});
+  CHECK(launcher.wait() == 6);
+  CHECK(launcher.failure()["host"] == "b");
+  CHECK_FALSE(launcher.failure().contains("rank"));
+  CHECK(has(launcher.err(), "error: host b is lost: the stream has ended"));
+  CHECK(has(launcher.err(), "the other 2 ranks were stopped"));
+  CHECK(all_end(launcher.numbers("pid")));
 }
 
 TEST_CASE("a job restarts on a host that was lost, when nothing of it can be left there") {
   const FakeSsh ssh(kStartAgent);
-  Front front({"--hosts", "a:2,b:2", "--restarts", "1", "--lease", "5000", "--", "/bin/sh", "-c",
-               "if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then echo again $RANK; "
-               "for p in $(cat \"$1\"); do grep -qs 'State:.[^Z]' /proc/$p/status && echo left; "
-               "done; exit 0; fi; "
-               "echo $$ >> \"$1\"; while [ $(wc -l < \"$1\") -lt 4 ]; do sleep 0.01; done; "
-               "[ $RANK = 3 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000",
-               "sh", "@pids"});
-  CHECK(front.wait() == 0);
-  CHECK(has(front.err(), "host b is lost: the stream has ended; restarting all 4 ranks (1 of 1)"));
-  CHECK(has(front.err(), "then nothing of the job is left on b"));
-  for (const char* line : {"[r0] again 0\n", "[r3] again 3\n"}) CHECK(has(front.out(), line));
-  CHECK_FALSE(has(front.out(), "left"));
+  LauncherProcess launcher(
+      {"--hosts", "a:2,b:2", "--restarts", "1", "--lease", "5000", "--", "/bin/sh", "-c",
+       "if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then echo again $RANK; "
+       "for p in $(cat \"$1\"); do grep -qs 'State:.[^Z]' /proc/$p/status && echo left; "
+       "done; exit 0; fi; "
+       "echo $$ >> \"$1\"; while [ $(wc -l < \"$1\") -lt 4 ]; do sleep 0.01; done; "
+       "[ $RANK = 3 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000",
+       "sh", "@pids"});
+  CHECK(launcher.wait() == 0);
+  CHECK(
+      has(launcher.err(), "host b is lost: the stream has ended; restarting all 4 ranks (1 of 1)"));
+  CHECK(has(launcher.err(), "then nothing of the job is left on b"));
+  for (const char* line : {"[r0] again 0\n", "[r3] again 3\n"}) CHECK(has(launcher.out(), line));
+  CHECK_FALSE(has(launcher.out(), "left"));
 }
 
 TEST_CASE("if a lost host does not come back, the job ends as its last attempt did") {
   const TemporaryFolder folder;
   const FakeSsh ssh("mkdir " + (folder / "$host") + " || { echo down >&2; exit 255; }; " +
                     kStartAgent);
-  Front front({"--hosts", "a,b", "--restarts", "1", "--lease", "5000", "--", "/bin/sh", "-c",
-               "[ $RANK = 1 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000"});
-  CHECK(front.wait() == 6);
-  CHECK(has(front.err(), "no restart: host b cannot be used: down"));
-  CHECK(front.failure()["host"] == "b");
-  CHECK(front.verdict()["restarts"] == 0);
+  LauncherProcess launcher(
+      {"--hosts", "a,b", "--restarts", "1", "--lease", "5000", "--", "/bin/sh", "-c",
+       "[ $RANK = 1 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000"});
+  CHECK(launcher.wait() == 6);
+  CHECK(has(launcher.err(), "no restart: host b cannot be used: down"));
+  CHECK(launcher.failure()["host"] == "b");
+  CHECK(launcher.verdict()["restarts"] == 0);
 }
 
 TEST_CASE("a spare takes the ranks of a lost host, and no restart is counted for that") {
   const FakeSsh ssh(kStartAgent);
-  Front front({"--hostfile", "a slots=1\nb slots=2\nspare slots=2 spare gpus=4,5\n", "--lease",
-               "5000", "--", "/bin/sh", "-c",
-               "if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then "
-               "echo again $RANK of $WORLD_SIZE, $NODE_RANK ${CUDA_VISIBLE_DEVICES-}; exit 0; fi; "
-               "[ $RANK = 2 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000"});
-  CHECK(front.wait() == 0);
-  CHECK(has(front.err(), "host b is lost: the stream has ended; restarting all 3 ranks\""));
-  CHECK(has(front.err(), "host spare takes the ranks of host b"));
+  LauncherProcess launcher(
+      {"--hostfile", "a slots=1\nb slots=2\nspare slots=2 spare gpus=4,5\n", "--lease", "5000",
+       "--", "/bin/sh", "-c",
+       "if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then "
+       "echo again $RANK of $WORLD_SIZE, $NODE_RANK ${CUDA_VISIBLE_DEVICES-}; exit 0; fi; "
+       "[ $RANK = 2 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000"});
+  CHECK(launcher.wait() == 0);
+  CHECK(has(launcher.err(), "host b is lost: the stream has ended; restarting all 3 ranks\""));
+  CHECK(has(launcher.err(), "host spare takes the ranks of host b"));
   for (const char* line :
        {"[r0] again 0 of 3, 0\n", "[r1] again 1 of 3, 1 4,5\n", "[r2] again 2 of 3, 1 4,5\n"})
-    CHECK(has(front.out(), line));
+    CHECK(has(launcher.out(), line));
 }
 
 TEST_CASE("a spare takes the ranks of a host that cannot be used at the start") {
   const FakeSsh ssh("[ $host = b ] && { echo \"no route to $host\" >&2; exit 255; }; " +
                     kStartAgent);
-  Front front({"--hostfile", "a slots=1\nc slots=1 spare\nb slots=1\n", "--", "/bin/sh", "-c",
-               "echo $RANK of $WORLD_SIZE"});
-  CHECK(front.wait() == 0);
-  CHECK(has(front.err(), "host b cannot be used: no route to b"));
-  CHECK(has(front.out(), "[r1] 1 of 2\n"));
+  LauncherProcess launcher({"--hostfile", "a slots=1\nc slots=1 spare\nb slots=1\n", "--",
+                            "/bin/sh", "-c", "echo $RANK of $WORLD_SIZE"});
+  CHECK(launcher.wait() == 0);
+  CHECK(has(launcher.err(), "host b cannot be used: no route to b"));
+  CHECK(has(launcher.out(), "[r1] 1 of 2\n"));
 }
 
 TEST_CASE("a spare that cannot be used keeps no job from starting") {
   const FakeSsh ssh("[ $host = c ] && { echo \"no route to $host\" >&2; exit 255; }; " +
                     kStartAgent);
-  Front front({"--hostfile", "a slots=1\nc slots=1 spare\n", "--", "/bin/sleep", "2"});
-  CHECK(front.wait() == 0);
-  CHECK(has(front.err(), "host c cannot be used: no route to c"));
+  LauncherProcess launcher({"--hostfile", "a slots=1\nc slots=1 spare\n", "--", "/bin/sleep", "2"});
+  CHECK(launcher.wait() == 0);
+  CHECK(has(launcher.err(), "host c cannot be used: no route to c"));
 }
 
 namespace {
@@ -160,11 +166,11 @@ TEST_CASE("the ranks of a host that does not come back are left out if enough ho
   const TemporaryFolder folder;
   const FakeSsh ssh("mkdir " + (folder / "$host") + " || { echo down >&2; exit 255; }; " +
                     kStartAgent);
-  Front front({"--hosts", "a,b", "--min_hosts", "1", "--lease", "5000", "--", "/bin/sh", "-c",
-               kLosesSecondHost});
-  CHECK(front.wait() == 0);
-  CHECK(has(front.err(), "running 1 rank on 1 of 2 hosts: a"));
-  CHECK(front.out() == "again 0 of 1\n");
+  LauncherProcess launcher({"--hosts", "a,b", "--min_hosts", "1", "--lease", "5000", "--",
+                            "/bin/sh", "-c", kLosesSecondHost});
+  CHECK(launcher.wait() == 0);
+  CHECK(has(launcher.err(), "running 1 rank on 1 of 2 hosts: a"));
+  CHECK(launcher.out() == "again 0 of 1\n");
 }
 
 TEST_CASE("a host that is back joins after the next checkpoint") {
@@ -172,24 +178,25 @@ TEST_CASE("a host that is back joins after the next checkpoint") {
   const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
                     (folder / "calls") + "); [ $host = a ] || [ $n != 2 ] || " +
                     "{ echo down >&2; exit 255; }; " + kStartAgent);
-  Front front({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000", "--", LAUNCH_PROBE,
-               "grow"});
-  CHECK(front.wait() == 0);
-  CHECK(has(front.err(), "running 1 rank on 1 of 2 hosts: a"));
-  CHECK(has(front.err(), "host b can be used now: it joins after the next checkpoint"));
-  CHECK(has(front.err(), "stopping after this step, so that hosts can join"));
-  CHECK(front.verdict()["world_size"] == 2);
-  CHECK(front.verdict()["restarts"] == 2);
+  LauncherProcess launcher({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000", "--",
+                            LAUNCH_PROBE, "grow"});
+  CHECK(launcher.wait() == 0);
+  CHECK(has(launcher.err(), "running 1 rank on 1 of 2 hosts: a"));
+  CHECK(has(launcher.err(), "host b can be used now: it joins after the next checkpoint"));
+  CHECK(has(launcher.err(), "stopping after this step, so that hosts can join"));
+  CHECK(launcher.verdict()["world_size"] == 2);
+  CHECK(launcher.verdict()["restarts"] == 2);
 }
 
 TEST_CASE("a job starts without hosts that cannot be used if enough are left") {
   const FakeSsh ssh("[ $host = b ] && { echo \"no route to $host\" >&2; exit 255; }; " +
                     kStartAgent);
   const std::string enough = GENERATE("1", "2");
-  Front front({"--hosts", "a,b", "--min_hosts", enough, "--", "/bin/sh", "-c", "echo $WORLD_SIZE"});
-  CHECK(front.wait() == (enough == "1" ? 0 : 3));
-  CHECK(front.out() == (enough == "1" ? "1\n" : ""));
-  CHECK(has(front.err(), "host b cannot be used: no route to b"));
+  LauncherProcess launcher(
+      {"--hosts", "a,b", "--min_hosts", enough, "--", "/bin/sh", "-c", "echo $WORLD_SIZE"});
+  CHECK(launcher.wait() == (enough == "1" ? 0 : 3));
+  CHECK(launcher.out() == (enough == "1" ? "1\n" : ""));
+  CHECK(has(launcher.err(), "host b cannot be used: no route to b"));
 }
 
 TEST_CASE("if too few hosts are left, they are waited for, but not for ever") {
@@ -199,13 +206,13 @@ TEST_CASE("if too few hosts are left, they are waited for, but not for ever") {
                     (folder / "calls") + "); [ $host = a ] || [ $n = 1 ] || [ $n -gt " + down_for +
                     " ] || { echo down >&2; exit 255; }; " + kStartAgent);
   const bool comes_back = down_for == "2";
-  Front front({"--hosts", "a,b", "--min_hosts", "2", "--elastic_timeout",
-               comes_back ? "100000" : "12000", "--lease", "5000", "--", "/bin/sh", "-c",
-               kLosesSecondHost});
-  CHECK(front.wait() == (comes_back ? 0 : 6));
-  CHECK(has(front.err(), "too few hosts can be used: waiting up to"));
-  CHECK(has(front.err(), "no restart: host b cannot be used: down") != comes_back);
-  if (comes_back) CHECK(has(front.out(), "[r1] again 1 of 2\n"));
+  LauncherProcess launcher({"--hosts", "a,b", "--min_hosts", "2", "--elastic_timeout",
+                            comes_back ? "100000" : "12000", "--lease", "5000", "--", "/bin/sh",
+                            "-c", kLosesSecondHost});
+  CHECK(launcher.wait() == (comes_back ? 0 : 6));
+  CHECK(has(launcher.err(), "too few hosts can be used: waiting up to"));
+  CHECK(has(launcher.err(), "no restart: host b cannot be used: down") != comes_back);
+  if (comes_back) CHECK(has(launcher.out(), "[r1] again 1 of 2\n"));
 }
 
 TEST_CASE("at most eight hosts are called at once") {
@@ -215,8 +222,8 @@ TEST_CASE("at most eight hosts are called at once") {
                     (folder / "call_$host") + "; " + kStartAgent);
   std::string hosts = "a";
   for (int i = 1; i < 20; ++i) hosts += fmt::format(",h{}", i);
-  Front front({"--hosts", hosts, "--", "/bin/true"});
-  CHECK(front.wait() == 0);
+  LauncherProcess launcher({"--hosts", hosts, "--", "/bin/true"});
+  CHECK(launcher.wait() == 0);
   std::istringstream counts(contents(folder / "counts"));
   int calls = 0;
   for (int count = 0; counts >> count; ++calls) CHECK(count <= 8);
@@ -226,31 +233,31 @@ TEST_CASE("at most eight hosts are called at once") {
 TEST_CASE("hosts that cannot be used are all named, and nothing is started") {
   const FakeSsh ssh("[ $host = a ] || { echo \"no route to $host\" >&2; exit 255; }; " +
                     kStartAgent);
-  Front front({"--hosts", "a,b,c", "--", "/bin/echo", "started"});
-  CHECK(front.wait() == 3);
-  CHECK(has(front.err(), "host b cannot be used: no route to b"));
-  CHECK(has(front.err(), "host c cannot be used: no route to c"));
-  CHECK(front.out() == "");
+  LauncherProcess launcher({"--hosts", "a,b,c", "--", "/bin/echo", "started"});
+  CHECK(launcher.wait() == 3);
+  CHECK(has(launcher.err(), "host b cannot be used: no route to b"));
+  CHECK(has(launcher.err(), "host c cannot be used: no route to c"));
+  CHECK(launcher.out() == "");
 }
 
 TEST_CASE("problems of hosts are reported before anything starts") {
   SECTION("two names of one machine, and a clock that is far off") {
     const FakeSsh ssh("[ $host = b ] && export FAKE_CLOCK=-7200 LD_PRELOAD=" FAKE_CLOCK "; " +
                       kStartAgent);
-    Front front({"--hosts", "a,b", "--", "/bin/sh", "-c", "echo $RANK"});
-    CHECK(front.wait() == 0);
-    CHECK(has(front.err(), "hosts a and b are one machine"));
+    LauncherProcess launcher({"--hosts", "a,b", "--", "/bin/sh", "-c", "echo $RANK"});
+    CHECK(launcher.wait() == 0);
+    CHECK(has(launcher.err(), "hosts a and b are one machine"));
     const std::string said = "clocks differ from this machine's: b ";
-    const std::size_t at = front.err().find(said);
+    const std::size_t at = launcher.err().find(said);
     REQUIRE(at != std::string::npos);
-    CHECK(std::stod(front.err().substr(at + said.size())) == Approx(-7200).margin(60));
+    CHECK(std::stod(launcher.err().substr(at + said.size())) == Approx(-7200).margin(60));
   }
   SECTION("limits that cannot hold the workers") {
     const FakeSsh ssh("[ $host = b ] && ulimit -n 30; " + kStartAgent);
-    Front front({"--hosts", "a:4,b:4", "--", "/bin/echo", "started"});
-    CHECK(front.wait() == 3);
-    CHECK(has(front.err(), "error: on host b only 30 files may be open at once, and 4 workers"));
-    CHECK(front.out() == "");
+    LauncherProcess launcher({"--hosts", "a:4,b:4", "--", "/bin/echo", "started"});
+    CHECK(launcher.wait() == 3);
+    CHECK(has(launcher.err(), "error: on host b only 30 files may be open at once, and 4 workers"));
+    CHECK(launcher.out() == "");
   }
 }
 
@@ -258,9 +265,9 @@ TEST_CASE("an address that other hosts cannot use is refused") {
   const FakeSsh ssh(GENERATE("SSH_CONNECTION='::1 1 ::1 22' exec sh -c \"$last\"",
                              "SSH_CONNECTION='1 1 127.0.1.1 22' exec sh -c \"$last\"",
                              "unset SSH_CONNECTION; exec sh -c \"$last\""));
-  Front front({"--hosts", "a,b", "--", "/bin/echo", "started"});
-  CHECK(front.wait() == 2);
-  CHECK(has(front.err(), "where other hosts cannot reach it"));
+  LauncherProcess launcher({"--hosts", "a,b", "--", "/bin/echo", "started"});
+  CHECK(launcher.wait() == 2);
+  CHECK(has(launcher.err(), "where other hosts cannot reach it"));
 }
 
 TEST_CASE("the settings of a host's network reach its ranks") {
@@ -269,9 +276,9 @@ TEST_CASE("the settings of a host's network reach its ranks") {
                                       "echo $MASTER_ADDR ${HGTRAIN_ADDRESS-none} "
                                       "${NCCL_SOCKET_IFNAME-none} ${GLOO_SOCKET_IFNAME-none}"};
   const auto run = [&](const std::string& hostfile) {
-    Front front({"--hostfile", hostfile, "--", show[0], show[1], show[2]});
-    front.wait();
-    return front.out() + front.err();
+    LauncherProcess launcher({"--hostfile", hostfile, "--", show[0], show[1], show[2]});
+    launcher.wait();
+    return launcher.out() + launcher.err();
   };
   const std::string addresses = run("a slots=1 addr=10.0.0.7\nb slots=1 addr=10.0.0.8\n");
   CHECK(has(addresses, "[r0] 10.0.0.7 10.0.0.7 none none\n"));
@@ -289,18 +296,18 @@ TEST_CASE("the settings of a host's network reach its ranks") {
 TEST_CASE("a signal ends a job whose hosts have not answered yet") {
   const TemporaryFolder folder;
   const FakeSsh ssh("echo > " + (folder / "called") + "; exec sleep 1000");
-  Front front({"--hosts", "a,b", "--", "/bin/echo", "started"});
+  LauncherProcess launcher({"--hosts", "a,b", "--", "/bin/echo", "started"});
   REQUIRE(eventually([&] { return contents(folder / "called") != ""; }));
-  front.kill(SIGTERM);
-  CHECK(front.wait() == 128 + SIGTERM);
-  CHECK(has(front.err(), "before all hosts had answered"));
+  launcher.kill(SIGTERM);
+  CHECK(launcher.wait() == 128 + SIGTERM);
+  CHECK(has(launcher.err(), "before all hosts had answered"));
 }
 
 TEST_CASE("a peer that is not an agent is not used") {
   const std::string says = GENERATE("echo hello", "exec cat /dev/zero");
   const FakeSsh ssh("nonce=$(echo \"$last\" | grep -oE '[0-9a-f]{64}'); echo; echo $nonce; " +
                     says);
-  Front front({"--hosts", "a", "--", "/bin/echo", "started"});
-  CHECK(front.wait() == 3);
-  CHECK(has(front.err(), "host a cannot be used: "));
+  LauncherProcess launcher({"--hosts", "a", "--", "/bin/echo", "started"});
+  CHECK(launcher.wait() == 3);
+  CHECK(has(launcher.err(), "host a cannot be used: "));
 }

@@ -10,10 +10,10 @@ using namespace hgt;
 
 namespace {
 
-/// In place of this test, the front is the agent.
+/// In place of this test, the launcher is the agent.
 const std::string kStartAgent =
     "SSH_CONNECTION=\"10.0.0.9 1 10.0.0.1 22\" exec sh -c "
-    "\"$(echo \"$last\" | sed \"s#'[^']*launch_test'#'" LAUNCH_FRONT "'#\")\"";
+    "\"$(echo \"$last\" | sed \"s#'[^']*launch_test'#'" LAUNCHER "'#\")\"";
 
 std::vector<SurveyedHost> survey(const std::vector<JobHost>& hosts) {
   return survey_hosts(hosts, false, [](const std::string&) {}).hosts;

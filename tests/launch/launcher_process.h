@@ -15,9 +15,9 @@ namespace hgt {
 
 /// A launcher in its own process with a job, in a folder of its own. In its arguments a word
 /// "@NAME" is the path of NAME in that folder.
-class Front {
+class LauncherProcess {
  public:
-  explicit Front(const std::vector<std::string>& args)
+  explicit LauncherProcess(const std::vector<std::string>& args)
       : process_(command(args, folder_), folder_.path()) {}
 
   pid_t pid() const { return process_.pid(); }
@@ -50,7 +50,7 @@ class Front {
  private:
   static std::vector<std::string> command(const std::vector<std::string>& args,
                                           const TemporaryFolder& folder) {
-    std::vector<std::string> out{LAUNCH_FRONT, "--verdict", folder / "verdict.json"};
+    std::vector<std::string> out{LAUNCHER, "--verdict", folder / "verdict.json"};
     for (const std::string& arg : args)
       out.push_back(arg.substr(0, 1) == "@" ? folder / arg.substr(1) : arg);
     return out;

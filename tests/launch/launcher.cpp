@@ -1,6 +1,6 @@
 // A launcher as small as can be: runs the job its arguments describe, so that tests can look at it,
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
-// front [--workers N] [--hosts A,B | --hostfile TEXT] [--on_first_host] [--own] [--restarts N]
+// launcher [--workers N] [--hosts A,B | --hostfile TEXT] [--on_first_host] [--own] [--restarts N]
 // [--grace MS]
 // [--hang MS] [--lease MS] [--min_hosts N] [--elastic_timeout MS] [--logs DIR] [--socket DIR]
 // [--show RANKS] [--verdict FILE] -- PROGRAM ...
@@ -114,10 +114,10 @@ int main(int argc, char** argv) try {
     if (rendezvous.node > 0) return hgt::run_node(rendezvous, spec.hosts);
   }
   const hgt::Verdict verdict = hgt::run_job(spec);
-  std::fputs(verdict.render("front").c_str(), stderr);
+  std::fputs(verdict.render("launcher").c_str(), stderr);
   if (!verdict_path.empty()) std::ofstream(verdict_path) << nlohmann::json(verdict).dump();
   return verdict.exit_code;
 } catch (const hgt::Error& e) {
-  std::fputs(e.render("front").c_str(), stderr);
+  std::fputs(e.render("launcher").c_str(), stderr);
   return e.exit_code();
 }
