@@ -1,5 +1,7 @@
 #include "hgtrain/comm/owner_files.h"
 
+#include <stdexcept>
+
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
@@ -14,6 +16,12 @@ using namespace hgt;
 
 namespace {
 
+/// CHECK for ranks that run at the same time, which Catch2 does not allow to call it: an error of
+/// the rank.
+void require(bool holds) {
+  if (!holds) throw std::logic_error("not so on this rank");
+}
+
 /// Runs `body` as three ranks, of which those in `without` do not see the folder.
 template <class Body>
 std::vector<std::string> run_three(const std::string& folder, const std::vector<int>& without,
@@ -25,7 +33,7 @@ std::vector<std::string> run_three(const std::string& folder, const std::vector<
     if (world.rank() == 0) paths = {folder};
     OwnerFiles files(files_channel, world, {.rank = world.rank(), .size = 3}, "127.0.0.1",
                      {paths, is_here});
-    CHECK(files.ranks_without() == without);
+    require(files.ranks_without() == without);
     body(world, files);
     world.barrier();
   });
@@ -46,8 +54,8 @@ TEST_CASE("a rank without the folder reaches it through rank 0") {
 TEST_CASE("ranks that all see the folder connect to nobody") {
   const TemporaryFolder folder;
   const FileOps* const before = &file_ops();
-  const auto errors = run_three(folder.path(), {},
-                                [&](Communicator&, OwnerFiles&) { CHECK(&file_ops() == before); });
+  const auto errors = run_three(
+      folder.path(), {}, [&](Communicator&, OwnerFiles&) { require(&file_ops() == before); });
   CHECK(errors == std::vector<std::string>(3));
 }
 
