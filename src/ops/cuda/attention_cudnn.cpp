@@ -238,6 +238,12 @@ struct CudnnPlans {
 
 namespace {
 
+std::string text_of(const Shape& shape) {
+  return fmt::format("attention{} of {} x {} tokens, {} heads of {}",
+                     shape.backward ? " backward" : "", shape.batch, shape.length, shape.heads,
+                     shape.width);
+}
+
 /// The plan for a shape, built if there is none yet; null if cuDNN does not support it. None is
 /// built during a capture of the stream, because building allocates memory.
 Plan* plan_for(const Shape& shape, CudaStreamState& stream) {
@@ -250,9 +256,7 @@ Plan* plan_for(const Shape& shape, CudaStreamState& stream) {
     plan = make_plan(shape, cache.options, cache.handle.get());
   } catch (const std::exception& error) {
     plan.reset();
-    fmt::print(stderr, "attention{} of {} x {} tokens, {} heads of {}, without cuDNN: {}\n",
-               shape.backward ? " backward" : "", shape.batch, shape.length, shape.heads,
-               shape.width, error.what());
+    fmt::print(stderr, "{}, without cuDNN: {}\n", text_of(shape), error.what());
   }
   return plan ? &*plan : nullptr;
 }
@@ -264,7 +268,11 @@ bool run(const Op& op, CudaStreamState& stream) {
   for (std::int64_t sample = 0; sample < op.shape.batch; sample += plan->part.samples)
     for (std::int64_t head = 0; head < op.shape.key_heads; head += plan->part.key_heads) {
       auto memory = memory_of(op, sample, head);
-      require(plan->graph.execute(stream.cudnn_plans->handle.get(), memory, workspace));
+      const auto status = plan->graph.execute(stream.cudnn_plans->handle.get(), memory, workspace);
+      if (status.is_bad())
+        throw Error(ErrorKind::kDevice,
+                    fmt::format("cuDNN failed at {}: {}", text_of(op.shape), status.get_message()),
+                    "set hardware.cudnn to false");
     }
   return true;
 }
