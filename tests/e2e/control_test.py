@@ -86,7 +86,7 @@ class Train(JobTest):
         self.assertIn('killed: its launcher is gone', self.job.call('status', 'killed'))
         self.assertTrue((self.job.folder / 'killed/control.sock').exists())
         process = self.job.start_training('killed', *FOREVER, '--resume', 'auto')  # takes the socket over
-        self.job.wait_for_step('killed', 1, process)
+        wait_for(lambda: self.status('killed')['state'] == 'running', process)
         self.assertIn('killed: stopped', self.job.call('stop', 'killed'))
         process.communicate()
 

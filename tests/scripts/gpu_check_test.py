@@ -43,6 +43,12 @@ class GpuCheckTest(unittest.TestCase):
         path.write_text(first + text + '\n')
         path.chmod(0o755)
 
+    def pytorch_reaches(self, *speeds):
+        """In tokens per second, one way after the other."""
+        results = [json.dumps({'tok_s': speed, 'mfu': 0.1, 'peak_gib': 7}) for speed in speeds]
+        self.program('tests/bench/torch_gpu.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")\n'
+                     f'print(*{results}, sep="\\n")', '')
+
     def check(self, *args, path=True):
         done = subprocess.run([sys.executable, self.folder / 'scripts/gpu-check', *args], cwd=self.folder, text=True,
                               capture_output=True, timeout=60,
@@ -71,8 +77,7 @@ class GpuCheckTest(unittest.TestCase):
 
     def test_all_starts_with_what_tells_most(self):
         self.program('hgtrain', BENCHES)
-        self.program('tests/bench/torch_gpu.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")\n'
-                     'print(\'{"tok_s": 1, "mfu": 0.1, "peak_gib": 7}\')', '')
+        self.pytorch_reaches(1)
         status, said = self.check('all')
         self.assertEqual(status, 0, said)
         called = self.called()
@@ -139,8 +144,7 @@ class GpuCheckTest(unittest.TestCase):
 
     def test_speed_is_told_beside_pytorchs_best_at_the_same_state(self):
         self.program('hgtrain', BENCHES)
-        self.program('tests/bench/torch_gpu.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")\n'
-                     'for speed in 100, 250:\n print(f\'{{"tok_s": {speed}, "mfu": 0.1, "peak_gib": 7}}\')', '')
+        self.pytorch_reaches(100, 250)
         status, said = self.check('speed')
         self.assertEqual(status, 0, said)
         self.assertEqual(self.called(), ['gpt2-124m', 'gpt2-1558m'])
@@ -152,7 +156,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual([kernel['op'] for kernel in found['kernels']], ['rope_fwd', 'rope_fwd'])
 
     def test_speed_without_cudnns_attention_fails(self):
-        self.program('tests/bench/torch_gpu.py', 'print(\'{"tok_s": 1, "mfu": 0.1, "peak_gib": 7}\')', '')
+        self.pytorch_reaches(1)
         for before, after in (('{"parameters"', '{"attention": "attention backend: own kernels (no cuDNN: not found)", "parameters"'),
                               ('a notice', '"attention of 1 x 8 tokens, 1 heads of 8, without cuDNN: why"')):
             self.program('hgtrain', BENCHES.replace(before, after))
