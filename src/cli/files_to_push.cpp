@@ -25,7 +25,7 @@ void add_data(const std::vector<DataSource>& sources, std::set<std::string>& out
 
 }  // namespace
 
-PushedFiles files_to_push(const Config& config) {
+PushedFiles files_to_push(const Config& config, const std::string& checkpoint) {
   std::set<std::string> for_all;
   add_data(config.data.train, for_all);
   add_data(config.data.valid, for_all);
@@ -35,11 +35,13 @@ PushedFiles files_to_push(const Config& config) {
       for_all.insert(std::filesystem::path(folder) / name);
   }
   PushedFiles out{{for_all.begin(), for_all.end()}, {}};
-  const std::string& init = config.model.init;
-  if (init.empty()) return out;
-  for (const std::string& name : list_folder(init))
-    if (std::filesystem::is_regular_file(init + "/" + name) && !name.starts_with("optimizer"))
-      out.with_run_folder.push_back(init + "/" + name);
+  const bool resumes = !checkpoint.empty();
+  const std::string& folder = resumes ? checkpoint : config.model.init;
+  if (folder.empty()) return out;
+  for (const std::string& name : list_folder(folder))
+    if (std::filesystem::is_regular_file(folder + "/" + name) &&
+        (resumes || !name.starts_with("optimizer")))
+      out.with_run_folder.push_back(folder + "/" + name);
   return out;
 }
 

@@ -226,6 +226,14 @@ class Train final : public Command {
     return resume != "auto" && resume != "none";
   }
 
+  /// From which the run resumes, if it has none of its own that is newer; "" if there is none.
+  std::string first_checkpoint(const std::string& run_dir) const {
+    if (flags_.resume == "none") return "";
+    if (names_checkpoint(flags_.resume)) return flags_.resume;
+    const std::optional<BranchOrigin> origin = read_origin(run_dir);
+    return origin ? origin_folder(run_dir, *origin) : "";
+  }
+
   std::string plan_of_hosts(const TrainPlan& plan) const {
     JobSpec spec = job_in(plan, flags_.run_dir);
     spec.hosts = hosts_in(plan, spec.hosts);
@@ -243,7 +251,7 @@ class Train final : public Command {
     JobSpec spec = job_in(plan, folder.path);
     spec.shared_file = mark.path();
     if (plan.config.distributed.push_data && !spec.hosts.empty())
-      spec.pushed_files = files_to_push(plan.config);
+      spec.pushed_files = files_to_push(plan.config, first_checkpoint(folder.path));
     spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume, record_steps,
                  &mark, &config, &view](int attempt) {
       // The run folder is on this job's branch only once it has begun.

@@ -15,6 +15,7 @@
 #include "hgtrain/base/xxh3.h"
 
 #include "hash_file.h"
+#include "owned_fd.h"
 
 namespace hgt {
 namespace {
@@ -24,6 +25,24 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kBlockBytes = 1 << 20;
 constexpr std::int64_t kOpenBytes = 4 * kBlockBytes;  // asked for, and not come yet
 constexpr std::int64_t kSyncBytes = 64 << 20;         // so that no sync takes long
+constexpr std::size_t kIdDigits = 16;
+
+/// Removes what interrupted transfers of the file have left, except for the file `kept`, and for
+/// those that are being written. What another user has left may stay.
+void remove_parts(const std::string& path, const std::string& kept) {
+  const std::string prefix = fs::path(path).filename().string() + ".part-";
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(parent_folder(path), ignored)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + kIdDigits ||
+        name.find_first_not_of("0123456789abcdef", prefix.size()) != name.npos ||
+        name == fs::path(kept).filename())
+      continue;
+    const OwnedFd part(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
+    if (part.get() >= 0 && ::flock(part.get(), LOCK_EX | LOCK_NB) == 0)
+      ::unlink(entry.path().c_str());
+  }
+}
 
 }  // namespace
 
@@ -57,7 +76,9 @@ void FileReceiver::check_files() {
   const auto count = sees_run ? order_.files.size() : static_cast<std::size_t>(order_.for_all);
   for (; file_ < std::min(count, order_.files.size()); ++file_) {
     path_ = fs::path(order_.folder) / order_.files[file_];
-    if (!path_exists(path_)) return receive();
+    const bool exists = path_exists(path_);
+    remove_parts(path_, exists ? "" : part_path());
+    if (!exists) return receive();
     if (!is_here()) return compare(path_);
   }
   is_done_ = true;
@@ -76,8 +97,8 @@ bool FileReceiver::is_here() const {
 
 /// Hosts that share a file system do not write to the same file, nor to that of another version.
 std::string FileReceiver::part_path() const {
-  return fmt::format("{}.part-{:016x}", path_,
-                     xxh3(fmt::format("{} {} {}", host_name(), size(), time_ns())));
+  return fmt::format("{}.part-{:0{}x}", path_,
+                     xxh3(fmt::format("{} {} {}", host_name(), size(), time_ns())), kIdDigits);
 }
 
 void FileReceiver::receive() {

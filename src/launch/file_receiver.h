@@ -18,8 +18,8 @@ namespace hgt {
 /// same size and time counts as the same, as in rsync; one of the same size and another time is
 /// compared by its hash. A missing file is pulled in blocks into a file next to it, PATH.part-ID,
 /// which gets the final name once its hash equals the launcher's. If the transfer is interrupted,
-/// the next one continues that file. An existing file with other content is an error and is never
-/// changed.
+/// the next one continues that file, or removes it if another version of the file is wanted by then
+/// or the file is there. An existing file with other content is an error and is never changed.
 ///
 /// Sends FilesReady once. Must outlive the loop.
 class FileReceiver {

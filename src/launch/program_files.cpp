@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxBuilds = 4;  // in a host's cache
 constexpr std::int64_t kMaxFileBytes = 1 << 30;
 
 std::string sha256(const std::string& bytes) {
@@ -93,13 +92,15 @@ std::string send_line(const std::string& nonce) {
 }
 
 std::string start_script(const ProgramFiles& files, const std::string& nonce,
-                         const std::string& words) {
+                         const std::string& words, std::int64_t cache_kib) {
   const std::string start = "printf \"\\n%s\\n\" " + nonce + "; exec \"$p\" " + words;
   if (files.hashes().empty())
     return "p=$0; [ -x \"$p\" ] || { echo \"there is no program $0 on this host\" >&2; exit 127; "
            "}; " +
            start;
-  // The cache: c, this build in it: b, a folder for what arrives: t.
+  // The cache: c, this build in it: b, a folder for what arrives: t, with the names of this host
+  // and process, because hosts may share the cache. Once the process has ended, its folder is a
+  // leftover.
   return fmt::format(
              "fail() {{ echo \"$*\" | head -n 1 >&2; rm -rf \"$t\"; exit 127; }}; "
              "same() {{ [ -x \"$1/hgtrain\" ] && (cd \"$1\" && "
@@ -107,8 +108,11 @@ std::string start_script(const ProgramFiles& files, const std::string& nonce,
              "try() {{ for x in \"hgtrain version\" \"hgtrain-worker probe\"; do "
              "m=$(\"$1\"/$x 2>&1 >/dev/null) || fail \"this host cannot run hgtrain: $m\"; done; "
              "}}; "
-             "p=$0; c=${{XDG_CACHE_HOME:-$HOME/.cache}}/hgtrain; b=$c/{}; t=$b.$$; "
+             "p=$0; c=${{XDG_CACHE_HOME:-$HOME/.cache}}/hgtrain; b=$c/{}; h=$(uname -n); "
+             "t=$b.$h.$$; "
              "if same \"${{0%/*}}\" 2>/dev/null; then try \"${{0%/*}}\"; else p=$b/hgtrain; "
+             "for o in \"$c\"/*.\"$h\".*; do case $o in *[0-9]) "
+             "kill -0 \"${{o##*.}}\" 2>/dev/null || rm -rf \"$o\";; esac; done; "
              "if same \"$b\" 2>/dev/null; then :; else "
              "mkdir -p \"$t/lib\" || fail \"the program cannot be sent: no folder $t\"; "
              "printf \"\\n%s\\n\" {}; "
@@ -120,9 +124,10 @@ std::string start_script(const ProgramFiles& files, const std::string& nonce,
              "try \"$t\"; "
              "same \"$b\" 2>/dev/null || rm -rf \"$b\"; mv -T \"$t\" \"$b\" 2>/dev/null || rm -rf "
              "\"$t\"; "
-             "ls -td \"$c\"/*/ | tail -n +{} | while read -r o; do rm -rf \"$o\"; done; fi; "
+             "n=0; ls -td \"$c\"/*/ | while read -r o; do n=$((n + $(du -sk \"$o\" | cut -f 1))); "
+             "[ $n -le {} ] || [ \"$o\" = \"$b/\" ] || rm -rf \"$o\"; done; fi; "
              "touch \"$b\"; fi; ",
-             fmt::join(files.hashes(), " "), files.folder(), send_line(nonce), kMaxBuilds + 1) +
+             fmt::join(files.hashes(), " "), files.folder(), send_line(nonce), cache_kib) +
          start;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,8 +37,10 @@ class ProgramFiles {
 /// with `words` if it is of this build, or else the one in its cache; without that, it prints a
 /// line with send_line(nonce) and takes the payload from stdin. It prints a line with the nonce
 /// before the program starts. It has one line and no '!', so that csh can pass it on.
+/// If the cache then takes more than `cache_kib`, the builds that were used longest ago go; so does
+/// what an interrupted transfer has left.
 std::string start_script(const ProgramFiles& files, const std::string& nonce,
-                         const std::string& words = "agent");
+                         const std::string& words = "agent", std::int64_t cache_kib = 512 << 10);
 std::string send_line(const std::string& nonce);
 
 }  // namespace hgt

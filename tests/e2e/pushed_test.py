@@ -78,6 +78,22 @@ class PushedTest(HostsCase):
             self.assertNotIn('optimizer', err)
             self.assertEqual(self.losses(folder, runs / 'seen'), self.losses(folder, 'unseen'))
 
+    def test_a_checkpoint_of_another_folder_goes_to_hosts_that_see_the_run_folder(self):
+        with self.without_folder('checkpoint') as folder:
+            runs = self.work / 'runs_of_checkpoint'  # that both see
+            runs.mkdir()
+            checkpoint = 'alone/checkpoints/step_00000010'
+            self.push(folder, runs / 'resumed', '--resume', checkpoint)
+            self.assertEqual(self.ssh('b', f'cd {folder}/{checkpoint} && sha256sum *'), sh('sh', '-c', 'sha256sum *', cwd=folder / checkpoint).stdout)
+            self.assertEqual(self.losses(folder, runs / 'resumed'), self.losses(folder, 'alone')[10:])
+            # As if the job had been killed before it saved a checkpoint of its own.
+            for saved in (runs / 'resumed/checkpoints').glob('*'):
+                shutil.rmtree(saved) if saved.is_dir() else saved.unlink()
+            (runs / 'resumed/checkpoints/origin').write_text(f'{0:016x}\n{folder / checkpoint}\n')
+            self.ssh('b', f'rm -r {folder}/{checkpoint}')
+            self.push(folder, runs / 'resumed', '--resume', 'auto')
+            self.assertEqual(self.losses(folder, runs / 'resumed'), self.losses(folder, 'alone')[10:])
+
     def test_nodes_that_dial_in_get_the_data_too(self):
         with self.without_folder('nodes') as folder:
             (self.work / 'secret').write_text('SeCrEt' * 8)

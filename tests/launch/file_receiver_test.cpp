@@ -132,6 +132,38 @@ TEST_CASE("what was interrupted continues where it was, and is checked as a whol
   }
 }
 
+TEST_CASE(
+    "what is left of an interrupted transfer goes once it is of no use, unless it is in use") {
+  Push push;
+  CHECK(push.run(4) == "interrupted");
+  const std::string part = push.parts().at(0);
+  SECTION("the file has changed") {
+    write_file_atomically(push.source, text_of(9 * kMiB, 'y'));
+    CHECK(push.run(4) == "interrupted");
+    REQUIRE(push.parts().size() == 1);
+    CHECK(push.parts()[0] != part);
+  }
+  SECTION("the file has come in another way") {
+    write_new_file(push.there / "data/tokens", push.content);
+    CHECK(push.run().empty());
+    CHECK(push.parts().empty());
+  }
+  SECTION("another job writes it") {
+    const std::string other = push.there / "data/tokens.part-0123456789abcdef";
+    rename_path(part, other);
+    const File open = File::open(other, O_RDWR);
+    REQUIRE(::flock(open.fd(), LOCK_EX | LOCK_NB) == 0);
+    CHECK(push.run().empty());
+    CHECK(push.parts() == std::vector{other});
+  }
+  SECTION("a file that only has such a name") {
+    const std::string other = push.there / "data/tokens.part-2";
+    write_new_file(other, "mine");
+    CHECK(push.run().empty());
+    CHECK(push.parts() == std::vector{other});
+  }
+}
+
 TEST_CASE("a file that changes while it is sent does not get its name") {
   Push push;
   push.change = true;

@@ -6,9 +6,12 @@
 #include <iterator>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+
+#include "hgtrain/base/host.h"
 
 #include "support/put_file.h"
 #include "support/temporary_folder.h"
@@ -43,9 +46,9 @@ class OtherHost {
     bool was_sent;
   };
   Answer start(const ProgramFiles& files, const std::string& program = "/nowhere/hgtrain",
-               std::string payload = "") {
+               std::string payload = "", std::int64_t cache_kib = 1 << 20) {
     put_file(folder_ / "payload", payload.empty() ? *files.payload() : payload);
-    const std::string script = start_script(files, "123");
+    const std::string script = start_script(files, "123", "agent", cache_kib);
     CHECK(script.find_first_of("!\n") == std::string::npos);  // csh would not pass these on
     put_file(folder_ / "script", script);
     const std::string line = fmt::format(
@@ -140,13 +143,15 @@ TEST_CASE("a host that cannot run the program says why") {
   if (!has_build) CHECK(host.builds().empty());
 }
 
-TEST_CASE("the cache keeps the four builds that were used last") {
+TEST_CASE(
+    "the cache keeps the builds that were used last, up to its size, and always the one in use") {
   OtherHost host;
   std::vector<std::string> folders;
   for (int i = 0; i < 6; ++i) {
-    const Build build(fmt::format("echo build {}", i));
+    Build build(fmt::format("echo build {}", i));
+    build.put("hgtrain_cuda.so", std::string(1 << 20, 'x'));
     const ProgramFiles files(build.program());
-    host.start(files);
+    host.start(files, "/nowhere/hgtrain", "", 4500);
     folders.push_back(files.folder());
     // The builds before it are older by a day each.
     for (std::size_t k = 0; k < folders.size(); ++k)
@@ -158,6 +163,33 @@ TEST_CASE("the cache keeps the four builds that were used last") {
   std::sort(kept.begin(), kept.end());
   std::sort(wanted.begin(), wanted.end());
   CHECK(kept == wanted);
+
+  const Build build(kAgent);
+  const ProgramFiles files(build.program());
+  host.start(files, "/nowhere/hgtrain", "", 1);
+  CHECK(host.builds() == std::vector<std::string>{files.folder()});
+}
+
+TEST_CASE("what an interrupted transfer has left in the cache goes with the next start") {
+  const Build build(kAgent);
+  const ProgramFiles files(build.program());
+  OtherHost host;
+  const auto leave = [&](const std::string& of_host, pid_t process) {
+    const std::string name = fmt::format("0123.{}.{}", of_host, process);
+    put_file(host.cache() + "/" + name + "/hgtrain", "half");
+    return name;
+  };
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  waitpid(ended, nullptr, 0);
+  leave(host_name(), ended);
+  const std::string running = leave(host_name(), getpid());
+  const std::string elsewhere = leave("another-host", ended);
+  host.start(files);
+  std::vector<std::string> left = host.builds(), wanted{running, elsewhere, files.folder()};
+  std::sort(left.begin(), left.end());
+  std::sort(wanted.begin(), wanted.end());
+  CHECK(left == wanted);
 }
 
 TEST_CASE("libraries travel with a program, but not glibc") {
