@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 
 namespace hgt {
@@ -25,10 +26,12 @@ AgentLink::AgentLink(asio::io_context& io, std::string host, OwnedFd in, OwnedFd
             {[this](const Frame& frame) { on_frame(frame); },
              [this](const std::string& why) {
                lease_.stop();
+               lost_ns_ = now_ns();
                events_.lost(*this, why);
              }}),
       lease_(io, link_, "host " + host_, Lease::Standstill::kExcused, [this] {
         link_.close();
+        lost_ns_ = lease_.heard_ns();
         events_.lost(*this, fmt::format("nothing has come from it for {:g} s",
                                         static_cast<double>(lease_.length().count()) * 1e-9));
       }) {}

@@ -50,6 +50,10 @@ class AgentLink {
   /// For an agent on another machine: from now on, each side counts the other as lost after that
   /// long without a message.
   void start_lease(std::chrono::milliseconds lease);
+  std::chrono::nanoseconds lease() const { return lease_.length(); }  ///< 0 = none
+  /// If the agent is lost: when that happened. If only silence shows it, that was when it was last
+  /// heard.
+  std::int64_t lost_ns() const { return lost_ns_; }
   /// If the agent is lost: the time after which nothing that it has started can be left, because
   /// each agent and each guard kills what it has started if it hears nothing for a lease.
   std::int64_t fenced_ns() const { return lease_.heard_ns() + 2 * lease_.length().count(); }
@@ -68,6 +72,7 @@ class AgentLink {
   const Events events_;
   asio::steady_timer credit_timer_;
   std::uint32_t owed_bytes_ = 0;
+  std::int64_t lost_ns_ = 0;
   FrameLink link_;
   Lease lease_;
 };

@@ -280,7 +280,7 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   failure.rank = -1;
   failure.host = static_cast<int>(host);
   failure.host_name = link.host();
-  failure.at_ns = now_ns();
+  failure.at_ns = link.lost_ns();
   failure.exit_code = static_cast<int>(ErrorKind::kPeer);
   failure.reason = "is lost: " + why;
   fail(failure);

@@ -16,8 +16,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAbortLimit{5'000};       // from `abort` to what is next
-constexpr milliseconds kUnkillableLimit{5'000};  // from then to giving up
+constexpr milliseconds kAbortLimit{5'000};  // from `abort` to what is next
+constexpr milliseconds kUnkillableLimit{5'000};
 
 /// What the log says, by Stage.
 constexpr const char* kStageTexts[] = {"running",
@@ -64,10 +64,18 @@ void StopStages::advance(Stage next) {
       return then(Stage::kKillingGuards, kGuardLimit);
     case Stage::kKillingGuards:
       ranks_.kill_guards();
-      return then(Stage::kFinished, kUnkillableLimit);
+      return then(Stage::kFinished, unkillable_limit());
     case Stage::kFinished:
       return cancel();
   }
+}
+
+/// From then to giving up. A host that is silent is not given up before its lease: then it is lost.
+milliseconds StopStages::unkillable_limit() const {
+  milliseconds out = kUnkillableLimit;
+  for (const HostRanks& host : attempt_.hosts)
+    out = std::max(out, std::chrono::ceil<milliseconds>(host.link->lease()) + kUnkillableLimit);
+  return out;
 }
 
 void StopStages::abort() {

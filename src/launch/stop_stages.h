@@ -37,6 +37,7 @@ class StopStages {
  private:
   void then(Stage next, std::chrono::milliseconds after);
   void abort();
+  std::chrono::milliseconds unkillable_limit() const;
 
   const AttemptRecord& attempt_;
   const RankCommands ranks_;

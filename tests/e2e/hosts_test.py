@@ -195,6 +195,19 @@ class HostsTest(HostsCase):
         finally:
             sh('ip', 'link', 'set', f'{self.hosts.bridge}b', 'up')
 
+    def test_a_host_that_is_silent_is_to_blame_for_a_rank_elsewhere_that_fails_meanwhile(self):
+        process = self.start('--grace', '1', '--', 'sh', '-c', 'echo ready $RANK; [ $RANK = 0 ] || exec sleep 1000; '
+                             'until [ -e silent ]; do sleep 0.1; done; exit 7', env={'HGTRAIN_LOG': 'info'})
+        for _ in range(4):
+            self.assertIn('ready', process.stdout.readline())
+        with self.hosts.unreachable('b'):
+            next(line for line in process.stderr if 'nothing has come from host b for 2 s' in line)
+            (self.work / 'silent').touch()
+            _, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 6, err)
+            self.assertIn('host b is lost: nothing has come from it for 15 s', err)
+            self.assertNotIn('cannot be killed', err)
+
     def test_a_launcher_that_is_stopped_is_given_up_by_the_hosts(self):
         process = self.sleeping_job()
         process.send_signal(signal.SIGSTOP)
