@@ -131,6 +131,13 @@ class Hosts:
         return [pid for pid, line, environment in command_lines()
                 if line.endswith(b'\0agent\0') and MARK.encode() in environment and space(pid) == on_host]
 
+    def left(self):
+        """What still runs on a host, or was started to reach one: (pid, command line). No process leaves the host's network namespace, whatever
+        it makes of its environment, and those of Slurm and of pods are in it too. What starts processes there does not count."""
+        spaces = {network_of(self.first_process(name)) for name in self.names}
+        return [(pid, line) for pid, line, environment in command_lines()
+                if line and not STARTERS.match(line) and (MARK.encode() in environment or network_of(pid) in spaces)]
+
     def wait_for_sshd(self, name):
         deadline = time.monotonic() + 60
         while subprocess.run([self.folder / 'bin/ssh', name, 'true'], capture_output=True).returncode != 0:
@@ -151,6 +158,16 @@ class Hosts:
         return int(sh('ip', 'netns', 'exec', f'{self.bridge}{name}', 'cat', f'/sys/class/net/{device}/statistics/tx_bytes').stdout)
 
 
+STARTERS = re.compile(rb'([^\0 ]*/)?(sshd|slurmd|slurmstepd|unshare|nsenter)\b')
+
+
+def network_of(pid):
+    try:
+        return os.readlink(f'/proc/{pid}/ns/net')
+    except OSError:
+        return None
+
+
 def command_lines():
     """Of all processes: those of the hosts are seen from here too."""
     lines = []
@@ -160,12 +177,6 @@ def command_lines():
         except OSError:
             pass
     return lines
-
-
-def left_on_hosts():
-    """Programs, agents and guards that are still there."""
-    return [line for _, line, environment in command_lines()
-            if MARK.encode() in environment and b'sshd' not in line and line]
 
 
 MAX_STRANGERS_KIB = 16 << 10  # that they may cost a process
@@ -211,7 +222,7 @@ class HostsCase(unittest.TestCase):
     def wait_until_nothing_is_left(self, seconds=10, but=b'\0\0'):
         """On any host, except for command lines that end with `but`."""
         deadline = time.monotonic() + seconds
-        while left := [line for line in left_on_hosts() if not line.endswith(but)]:
+        while left := [line for _, line in self.hosts.left() if not line.endswith(but)]:
             self.assertLess(time.monotonic(), deadline, left)
             time.sleep(0.01)
 

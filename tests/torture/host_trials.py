@@ -94,8 +94,7 @@ class Place:
 
     def left(self, but=None):
         """What still runs on a host, or to reach one."""
-        found = [(pid, line) for pid, line, environment in hosts.command_lines()
-                 if hosts.MARK.encode() in environment and b'sshd' not in line and line] + self.clients()
+        found = self.hosts.left() + self.clients()
         return [f'{pid} {line.decode(errors="replace").replace(chr(0), " ")[:80]}' for pid, line in found if pid != but]
 
     def shared_memory(self):
@@ -221,7 +220,7 @@ class Work:
             # Before the start there is nothing to restart. ssh, which sends its first packets again after 1, 3 and 7 s, gives up after 10 s.
             return require(f'host {fault.host} cannot be used' in outcome.err, 'exit status 3')
         if self.goes_on_after(fault):
-            return require(status == 0, f'exit status {status}, though it should have gone on')
+            return require(status == 0 and self.is_complete(outcome), f'exit status {status}, though it should have gone on to its end')
         expected, named, limit = self.end_after(fault)
         require(status in expected, f'exit status {status} in place of {expected}')
         require(re.search(named, outcome.err), f'nothing says "{named}"')
@@ -244,37 +243,44 @@ class Work:
 
 
 class Programs(Work):
-    """Any program; `stubborn` ones end only if they are killed."""
+    """Any program, whose ranks end by printing `done`."""
     end_limit = 1  # after the job has been found to have failed: --grace
+    done = 'done'
+    seconds = 4
 
-    def __init__(self, hgtrain, place, name, trap):
+    def __init__(self, hgtrain, place, name, *program, flags=()):
         super().__init__(hgtrain, place)
         self.name = name
-        script = f'{trap} i=0; while [ $i -lt 30 ]; do i=$((i+1)); sleep 0.1; done; echo done'
-        self.arguments = ['launch', '--hosts', 'a:2,b:2', '--grace', '1', '--', 'sh', '-c', script]
-        self.seconds = 4
+        self.arguments = ['launch', '--hosts', 'a:2,b:2', '--grace', '1', *flags, '--', *program]
 
     def is_complete(self, outcome):
         """All ranks have printed their last line, which may be shown once for several: "[ranks 0-2] done"."""
         ranks = []
-        for first, last in re.findall(r'(\d+)(?:-(\d+))?(?=[\d,-]*\] done$)', outcome.out, re.M):
+        for first, last in re.findall(rf'(\d+)(?:-(\d+))?(?=[\d,-]*\] {self.done}$)', outcome.out, re.M):
             ranks += range(int(first), int(last or first) + 1)
-        return sorted(ranks) == [0, 1, 2, 3]
+        return set(ranks) == {0, 1, 2, 3}
 
     def draw(self, drawn):
         return [choose(drawn)]
 
     def end_of_rank(self, fault):
-        if fault.action == 'stop':  # nobody can know whether that is meant
-            return {0}, f'rank {fault.rank} has been stopped', 1000
+        if fault.action == 'stop':
+            return self.end_of_stopped_rank(fault)
         what = 'was killed by SIGKILL' if fault.target == 'rank' else 'was killed with its guard'
         return {137}, rf'rank {fault.rank} of 4 \(.* on {fault.host}\) {what}', 1 + self.end_limit + BUSY
+
+    def end_of_stopped_rank(self, fault):
+        """Nobody can know whether that is meant, and the other ranks do not wait for it."""
+        return {0}, f'rank {fault.rank} has been stopped', 1000
 
     def check_hosts_give_up(self, fault, process):
         super().check_hosts_give_up(fault, process)
         if fault.at and fault.target == 'rank' and fault.action == 'stop':
-            time.sleep(5)
-            self.undo(fault)
+            self.after_stop_of_rank(fault)
+
+    def after_stop_of_rank(self, fault):
+        time.sleep(5)
+        self.undo(fault)
 
     def trial(self, folder, planned, events):
         folder.mkdir()
@@ -282,6 +288,39 @@ class Programs(Work):
             outcome = self.run(folder, self.arguments, fault)
             events.append(f'{fault}: {outcome.status} after {outcome.seconds:.1f} s')
             self.judge(fault, outcome)
+
+
+SLEEPING = 'i=0; while [ $i -lt 30 ]; do i=$((i+1)); sleep 0.1; done; echo done'
+
+
+class PyTorch(Programs):
+    """ddp_training.py: its ranks wait for each other. A job that does not go on is started again, and ends with the same weights."""
+    timeout = LEASE + 20
+
+    def __init__(self, hgtrain, place, shared, python, name, restarts=0):
+        program = pathlib.Path(__file__).resolve().parent / 'ddp_training.py'
+        super().__init__(hgtrain, place, name, python, str(program), '400', '100', str(self.timeout),
+                         flags=['--env', 'GLOO_SOCKET_IFNAME=eth0', '--max_restarts', str(restarts)])
+        self.restarts = restarts
+        folder = shared / name
+        folder.mkdir()
+        began = time.monotonic()
+        outcome = self.run(folder, self.arguments)
+        self.seconds = time.monotonic() - began
+        require(outcome.status == 0, f'the undisturbed run fails\n{outcome.err}')
+        self.done = re.search(r'done \w+', outcome.out)[0]
+
+    def end_of_stopped_rank(self, fault):
+        """The first of the others that reaches PyTorch's timeout ends the job."""
+        return {1}, f'rank {fault.rank} has been stopped', self.timeout + self.end_limit + BUSY
+
+    def after_stop_of_rank(self, fault):
+        pass
+
+    def trial(self, folder, planned, events):
+        super().trial(folder, planned, events)
+        outcome = self.run(folder, self.arguments)
+        require(outcome.status == 0 and self.is_complete(outcome), f'it does not end as it should when it is started again: {outcome.status}')
 
 
 class Training(Work):
@@ -337,9 +376,11 @@ class Training(Work):
         self.check_end(folder)
 
 
-def works(hgtrain, folder):
-    """As trials.works()."""
+def works(hgtrain, folder, python=None):
+    """As trials.works(). With `python`, an interpreter that has PyTorch, the jobs are its DistributedDataParallel."""
     place = Place(folder)
+    if python:
+        return [PyTorch(hgtrain, place, folder, python, 'PyTorch'), PyTorch(hgtrain, place, folder, python, 'restarting PyTorch', restarts=2)]
     trials.Preparing(hgtrain, folder)
-    return [Programs(hgtrain, place, 'programs', ''), Programs(hgtrain, place, 'stubborn programs', 'trap "" TERM;'),
-                   Training(hgtrain, place, folder, 'training'), Training(hgtrain, place, folder, 'restarting', '--max_restarts', '2')]
+    return [Programs(hgtrain, place, 'programs', 'sh', '-c', SLEEPING), Programs(hgtrain, place, 'stubborn programs', 'sh', '-c', 'trap "" TERM; ' + SLEEPING),
+            Training(hgtrain, place, folder, 'training'), Training(hgtrain, place, folder, 'restarting', '--max_restarts', '2')]

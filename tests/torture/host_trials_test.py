@@ -20,7 +20,7 @@ def fault(action, target, rank=3):
 
 class HostTrialsTest(unittest.TestCase):
     def judge(self, what, status, err='', out='', seconds=0.1, restarts=0):
-        work = Programs('', None, 'programs', '')
+        work = Programs('', None, 'programs')
         work.restarts = restarts
         work.judge(what, Outcome(status, out, err, seconds))
 
