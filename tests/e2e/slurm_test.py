@@ -1,6 +1,7 @@
 """Jobs under a real Slurm, whose nodes are the two hosts of hosts.py. Without Slurm and munge, it ends with 77."""
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -35,8 +36,9 @@ KillWait=30
 SwitchType=switch/none
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
-NodeName=a NodeAddr={net}.1 Port=16818 CPUs=8
-NodeName=b NodeAddr={net}.2 Port=16818 CPUs=8
+GresTypes=gpu
+NodeName=a NodeAddr={net}.1 Port=16818 CPUs=8 Gres=gpu:2
+NodeName=b NodeAddr={net}.2 Port=16818 CPUs=8 Gres=gpu:2
 PartitionName=p Nodes=a,b Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
 """
 
@@ -50,6 +52,9 @@ class SlurmTest(HostsCase):
         os.chmod(cls.folder.parent, 0o755)
         cls.env = {**os.environ, 'PATH': PATH, 'SLURM_CONF': str(cls.folder / 'slurm.conf')}
         (cls.folder / 'slurm.conf').write_text(CONFIG.format(folder=cls.folder, net=cls.hosts.net))
+        (cls.folder / 'gres.conf').write_text(f'NodeName=a,b Name=gpu File={cls.folder}/gpu[0-1]\n')
+        for i in range(2):
+            os.mknod(cls.folder / f'gpu{i}', stat.S_IFCHR, os.makedev(1, 3))  # Slurm takes devices only
         key = cls.folder / 'key'
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
@@ -93,6 +98,36 @@ class SlurmTest(HostsCase):
                                  'echo $RANK/$WORLD_SIZE $(hostname)$LOCAL_RANK of $LOCAL_WORLD_SIZE, $NODE_RANK of $GROUP_WORLD_SIZE')
             self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] {rank}/4 {place} of 2, {"ab".index(place[0])} of 2'
                                                         for rank, place in enumerate(places)])
+
+    # A driver that sees the two GPUs of a node, and a device in place of each (tests/emulation).
+    GPUS = {'FAKE_GPUS': '2', 'LD_LIBRARY_PATH': ':'.join(str(PROGRAM.parent / 'tests' / name) for name in ('emulation', 'machine'))}
+
+    def test_each_rank_has_a_gpu_of_its_own(self):
+        show = '--', 'sh', '-c', 'echo $RANK $(hostname) local $LOCAL_RANK sees $CUDA_VISIBLE_DEVICES'
+        for tasks, gpus, places in ((1, '--gpus-per-node=2', ('0 sees 0,1', '1 sees 0,1')),
+                                    (2, '--gpus-per-node=2', ('0 sees 0,1', '1 sees 0,1')),
+                                    (2, '--gpus-per-task=1', ('0 sees 0', '0 sees 1'))):
+            out, _ = self.launch(['-N2', f'--ntasks-per-node={tasks}', gpus], *show, env=self.GPUS)
+            self.assertEqual(sorted(out.splitlines()),
+                             [f'[r{rank}] {rank} {"ab"[rank // 2]} local {places[rank % 2]}' for rank in range(4)], (tasks, gpus))
+
+    def test_training_takes_the_gpu_of_each_task(self):
+        if not (PROGRAM.parent / 'tests/emulation/hgtrain_cuda.so').exists():
+            self.skipTest('a build without the emulation')
+        programs = self.work / 'programs'  # next to the built ones there may be a module of real CUDA
+        programs.mkdir()
+        for name in 'hgtrain', 'hgtrain-worker':
+            shutil.copy(PROGRAM.parent / name, programs)
+        folder = self.prepare('gpus', 3)
+        for run, *device in (('cpu', '--device', 'cpu', '--num_workers', '1'), ('gpu', '--device', 'cuda', '--distributed.backend', 'gloo')):
+            process = self.srun('-N2', '--ntasks-per-node=2', '--gpus-per-task=1', 'sh', '-c', 'FAKE_MACHINE=$(hostname) exec "$0" "$@"',
+                                programs / 'hgtrain', '--config', 'config.json', '--run_dir', run, '--master_addr', f'{self.hosts.net}.1', *device,
+                                '--training.train_iters', '4', '--train_batch_size', '4', '--training.seq_length', '4', cwd=folder, env=self.GPUS)
+            out, err = process.communicate(timeout=300)
+            self.assertEqual(process.returncode, 0, out + err)
+        self.assertIn(', cuda by graphs, ', (folder / 'gpu/logs/rank_3.log').read_text())
+        for ours, cpus in zip(self.losses(folder, 'gpu'), self.losses(folder, 'cpu'), strict=True):
+            self.assertAlmostEqual(ours[1], cpus[1], delta=1e-4 * cpus[1])
 
     def test_the_first_node_is_found_by_its_name(self):
         names = self.folder / 'names'
