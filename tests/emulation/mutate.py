@@ -273,7 +273,8 @@ def main():
         return 0
 
     builder = Builder(options.build.resolve())
-    if not builder.tests_pass(options.build.resolve() / 'tests/emulation', 'CUDA: *'):
+    # Among Meson's tests, "ops emulated" says so.
+    if not options.sample and not builder.tests_pass(options.build.resolve() / 'tests/emulation', 'CUDA: *'):
         sys.exit('the tests fail without any change')
     counts = {'caught': 0, 'survived': 0, 'not built': 0}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
