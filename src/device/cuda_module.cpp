@@ -1,5 +1,6 @@
 #include "hgtrain/device/cuda_module.h"
 
+#include <array>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/trace.h"
+#include "hgtrain/machine/cuda_driver.h"
 #include "hgtrain/machine/library_search.h"
 
 #include "cuda_table_version.h"
@@ -18,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One for each generation of CUDA in a package, newest first.
-constexpr const char* kModuleFiles[] = {"hgtrain_cuda.so", "hgtrain_cuda12.so"};
 constexpr const char* kCpuHint = "--device cpu needs no GPU";
 /// The runtime says so without a driver, too.
 constexpr int kInsufficientDriver = 35;
@@ -44,7 +44,16 @@ const CudaTables* tables_of(void* library, const std::string& file) {
   return tables;
 }
 
-const CudaTables* open_module(const std::string& file, const std::vector<fs::path>& folders) {
+/// The modules of a package, one for each generation of CUDA, in the order in which they are tried.
+/// The libraries of the first stay open, even if the driver does not serve it, and its libnccl.so.2
+/// would be the second's, too.
+std::array<const char*, 2> module_files(int driver_version) {
+  if (driver_version / 1000 == 12) return {"hgtrain_cuda12.so", "hgtrain_cuda.so"};
+  return {"hgtrain_cuda.so", "hgtrain_cuda12.so"};
+}
+
+/// Afterwards, the nearest to the libraries that it needed come first in `folders`.
+const CudaTables* open_module(const std::string& file, std::vector<fs::path>& folders) {
   const OpenedLibrary opened = open_library(file, folders);
   if (!opened.missing.empty())
     throw Error(ErrorKind::kDevice,
@@ -55,6 +64,7 @@ const CudaTables* open_module(const std::string& file, const std::vector<fs::pat
   if (opened.handle == nullptr)
     throw Error(ErrorKind::kDevice, "the CUDA module cannot be opened: " + opened.why, kCpuHint)
         .in(file);
+  folders = nearest_first(std::move(folders), opened.from);
   return tables_of(opened.handle, file);
 }
 
@@ -62,7 +72,7 @@ const CudaTables* open_module(const std::string& file, const std::vector<fs::pat
 
 CudaModule::Search CudaModule::default_search() {
   const fs::path program_folder = own_program().parent_path();
-  Search search{{program_folder}, cuda_library_folders(program_folder)};
+  Search search{{program_folder}, cuda_library_folders(program_folder), ask_cuda_driver().version};
   if (const char* path = std::getenv("LD_LIBRARY_PATH")) {
     std::istringstream folders(path);
     for (std::string folder; std::getline(folders, folder, ':');)
@@ -71,13 +81,14 @@ CudaModule::Search CudaModule::default_search() {
   return search;
 }
 
-CudaModule::CudaModule(const Search& search) : library_folders_(search.library_folders) {
+CudaModule::CudaModule(const Search& search) {
   std::optional<Error> problem;
-  for (const char* name : kModuleFiles) {
+  for (const char* name : module_files(search.driver_version)) {
     const std::string file = find_in(search.module_folders, name).string();
     if (file.empty()) continue;
     try {
-      tables_ = open_module(file, search.library_folders);
+      library_folders_ = search.library_folders;
+      tables_ = open_module(file, library_folders_);
       const CudaProbe found = probe();
       if (found.status != kInsufficientDriver || found.driver_version == 0) return;
     } catch (const Error& error) {

@@ -57,8 +57,7 @@ const std::vector<Known>& known_libraries() {
 
 }  // namespace
 
-std::vector<CudaLibrary> cuda_libraries(const std::vector<std::filesystem::path>& folders,
-                                        int cuda) {
+std::vector<CudaLibrary> cuda_libraries(std::vector<std::filesystem::path> folders, int cuda) {
   std::vector<CudaLibrary> out;
   for (const Known& known : known_libraries()) {
     CudaLibrary library;
@@ -70,6 +69,7 @@ std::vector<CudaLibrary> cuda_libraries(const std::vector<std::filesystem::path>
       Dl_info where{};
       if (function == nullptr || dladdr(function, &where) == 0) continue;
       library.file = where.dli_fname;
+      if (known.of_cuda) folders = nearest_first(folders, library.file);
       library.number = known.version(function);
       library.version = known.text(library.number);
       break;

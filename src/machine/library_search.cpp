@@ -34,10 +34,23 @@ fs::path find_in(const std::vector<fs::path>& folders, const std::string& name) 
   return {};
 }
 
-OpenedLibrary open_library(const std::string& file, const std::vector<fs::path>& folders) {
+std::vector<fs::path> nearest_first(std::vector<fs::path> folders, const fs::path& file) {
+  const fs::path own = file.parent_path();
+  const auto distance = [&](const fs::path& folder) {
+    if (folder == own) return 0;
+    return folder.parent_path().parent_path() == own.parent_path().parent_path() ? 1 : 2;
+  };
+  std::stable_sort(folders.begin(), folders.end(),
+                   [&](const fs::path& a, const fs::path& b) { return distance(a) < distance(b); });
+  return folders;
+}
+
+OpenedLibrary open_library(const std::string& file, std::vector<fs::path> folders) {
   std::string last_missing;
+  fs::path from;
   while (true) {
     OpenedLibrary out;
+    out.from = from;
     out.handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (out.handle != nullptr) return out;
     out.why = dlerror();
@@ -45,6 +58,10 @@ OpenedLibrary open_library(const std::string& file, const std::vector<fs::path>&
     const fs::path found = find_in(folders, out.missing);
     if (out.missing.empty() || found.empty() || out.missing == last_missing) return out;
     last_missing = out.missing;
+    if (from.empty()) {
+      from = found;
+      folders = nearest_first(std::move(folders), found);
+    }
     OpenedLibrary needed = open_library(found.string(), folders);
     if (needed.handle == nullptr) return needed;
   }
@@ -60,8 +77,9 @@ std::vector<fs::path> cuda_library_folders(const fs::path& program_folder) {
   add("/usr/local/cuda/lib64");
   add("/usr/local/cuda-*/lib64");
 
-  std::vector<std::string> pythons = {program_folder / ".venv",
-                                      program_folder.parent_path() / ".venv"};
+  // Libraries of CUDA 12 and 13 need a folder each, because some have the same name in both.
+  std::vector<std::string> pythons = {program_folder / ".venv*",
+                                      program_folder.parent_path() / ".venv*"};
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
     if (const char* root = std::getenv(name)) pythons.emplace_back(root);
   if (const char* home = std::getenv("HOME")) pythons.push_back(std::string(home) + "/.local");

@@ -110,6 +110,16 @@ TEST_CASE("of two modules, the newest that opens and that the driver serves is t
   unsetenv("FAKE_DRIVER_CUDA");
 }
 
+TEST_CASE("if the driver is known to serve CUDA 12, the module for that is tried first") {
+  TemporaryFolder folder;
+  with_module(folder, "fake_cuda_module.so");
+  CudaModule::Search search = with_module(folder, "older_cuda_module.so", "hgtrain_cuda12.so");
+  for (const auto& [version, build] : {std::pair{12080, "CUDA 12.4"}, {13000, "CUDA 13.0"}}) {
+    search.driver_version = version;
+    CHECK_THAT(CudaModule(search).tables().build, Contains(build));
+  }
+}
+
 TEST_CASE("of two modules of which the newer does not open, the older is taken") {
   TemporaryFolder folder;
   std::ofstream(folder / "hgtrain_cuda.so") << "text";

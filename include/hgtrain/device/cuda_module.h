@@ -13,7 +13,7 @@ namespace hgt {
 /// hgtrain_cuda.so, opened at run time so that a CPU start neither needs nor pays for CUDA.
 ///
 /// A package has a second module, hgtrain_cuda12.so, for drivers that serve no newer CUDA: the
-/// first that opens and that the driver serves is taken.
+/// newest that opens and that the driver serves is taken.
 ///
 /// Opening throws Error(kDevice), with a hint for each cause: the module is missing; it is of
 /// another build; a CUDA library that it needs is missing; and, in `get`, what `require_device`
@@ -23,11 +23,12 @@ class CudaModule {
   struct Search {
     std::vector<std::filesystem::path> module_folders;  ///< searched for the modules in order
     std::vector<std::filesystem::path>
-        library_folders;  ///< for CUDA libraries that ld.so does not find
+        library_folders;     ///< for CUDA libraries that ld.so does not find
+    int driver_version = 0;  ///< highest CUDA version it serves: 13000 is 13.0; 0: not known
   };
   /// The module is searched for next to the program, then in LD_LIBRARY_PATH; CUDA libraries that
   /// ld.so does not find, in CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and in the nvidia/*/lib
-  /// folders of PyPI's wheels in the .venv next to the build, VIRTUAL_ENV, CONDA_PREFIX, ~/.local
+  /// folders of PyPI's wheels in each .venv* next to the build, VIRTUAL_ENV, CONDA_PREFIX, ~/.local
   /// and the system's Python.
   static Search default_search();
 

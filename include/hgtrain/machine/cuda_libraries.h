@@ -15,8 +15,8 @@ struct CudaLibrary {
 };
 
 /// Opens each library: the newest that the system finds or, if there is none, in `folders`. Those
-/// of CUDA itself are of its major version `cuda`, or of any if that is 0.
-std::vector<CudaLibrary> cuda_libraries(const std::vector<std::filesystem::path>& folders,
-                                        int cuda = 0);
+/// of CUDA itself are of its major version `cuda`, or of any if that is 0; cuDNN and NCCL are the
+/// nearest to them.
+std::vector<CudaLibrary> cuda_libraries(std::vector<std::filesystem::path> folders, int cuda = 0);
 
 }  // namespace hgt
