@@ -1,4 +1,5 @@
 """Jobs under a real Slurm, whose nodes are the two hosts of hosts.py. Without Slurm and munge, it ends with 77."""
+import json
 import os
 import shutil
 import stat
@@ -61,9 +62,11 @@ class SlurmTest(HostsCase):
         cls.serve('munged', '--foreground', '--force', f'--key-file={key}', f'--socket={cls.folder}/munge.socket',
                   f'--pid-file={cls.folder}/munged.pid', f'--log-file={cls.folder}/munged.log', f'--seed-file={cls.folder}/seed')
         cls.serve('unshare', '-u', 'sh', '-c', 'hostname head; exec slurmctld -D -c')
+        names = cls.folder / 'names'
+        names.write_text(f'127.0.0.1 localhost\n{cls.hosts.net}.1 a\n{cls.hosts.net}.2 b\n')
         for name in 'ab':
             inside = ['nsenter', '-t', str(cls.hosts.first_process(name)), '-n', '-u', '-i']
-            cls.serve(*inside, 'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; exec slurmd -D -N ' + name)
+            cls.serve(*inside, 'unshare', '-m', 'sh', '-c', f'mount -t tmpfs tmpfs /dev/shm; mount --bind {names} /etc/hosts; exec slurmd -D -N {name}')
         deadline = time.monotonic() + 60
         while subprocess.run(['timeout', '20', 'srun', '-N2', 'true'], env=cls.env, capture_output=True).returncode != 0:
             if time.monotonic() > deadline:
@@ -130,10 +133,7 @@ class SlurmTest(HostsCase):
             self.assertAlmostEqual(ours[1], cpus[1], delta=1e-4 * cpus[1])
 
     def test_the_first_node_is_found_by_its_name(self):
-        names = self.folder / 'names'
-        names.write_text(f'127.0.0.1 localhost\n{self.hosts.net}.1 a\n{self.hosts.net}.2 b\n')
-        process = self.srun('-N2', 'unshare', '-m', 'sh', '-c', f'mount --bind {names} /etc/hosts; exec {PROGRAM} launch -- hostname')
-        out, err = process.communicate(timeout=120)
+        out, err = self.srun('-N2', PROGRAM, 'launch', '--', 'hostname').communicate(timeout=120)
         self.assertEqual(sorted(out.splitlines()), ['[r0] a', '[r1] b'], err)
 
     def test_the_exit_code_is_that_of_the_first_rank_that_failed(self):
@@ -171,13 +171,13 @@ class SlurmTest(HostsCase):
         _, err = self.launch(['-N2'], '--launcher', 'slurm', '--', 'true', exit_code=2)
         self.assertIn('srun has already started 2 of this command', err)
 
-    def test_a_submitted_training_saves_before_its_time_is_over_and_is_queued_again(self):
+    def test_a_submitted_training_runs_on_its_nodes_saves_before_its_time_is_over_and_is_queued_again(self):
         folder = self.prepare('submitted', 3)
-        submit = [PROGRAM, 'submit', 'slurm', 'config.json', '--nodes', '1', '--num_workers', '2', '--time', '5', '--run_dir', 'run',
+        submit = [PROGRAM, 'submit', 'slurm', 'config.json', '--nodes', '2', '--num_workers', '2', '--time', '5', '--run_dir', 'run',
                   '--training.train_iters', '1000000']
         env = {**self.env, MARK: '1'}
         script = subprocess.run([*submit, '--dry_run'], text=True, capture_output=True, cwd=folder, env=env, check=True).stdout
-        self.assertIn('#SBATCH --nodes=1 --ntasks-per-node=1\n', script)
+        self.assertIn('#SBATCH --nodes=2 --ntasks-per-node=1\n', script)
         subprocess.run(['sbatch', '--test-only'], input=script, text=True, env=env, cwd=folder, check=True, capture_output=True)
         refused = subprocess.run([*submit, '--optimizer.params.lr', 'fast'], text=True, capture_output=True, cwd=folder, env=env)
         self.assertEqual(refused.returncode, 2, refused)
@@ -192,6 +192,7 @@ class SlurmTest(HostsCase):
             while not (folder / 'run/metrics.jsonl').exists() or not (folder / 'run/metrics.jsonl').read_text():
                 self.assertLess(time.monotonic(), deadline, said() + state())
                 time.sleep(0.05)
+            self.assertEqual([worker['host'] for worker in json.loads((folder / 'run/run.json').read_text())['workers']], list('aabb'))
             subprocess.run(['scancel', '--batch', '--signal', 'USR1', job], env=env, check=True)  # as before its time is over
             while 'Restarts=1' not in state():
                 self.assertLess(time.monotonic(), deadline, said() + state())
