@@ -1,5 +1,5 @@
 """Tries the archive of scripts/package as somebody does who has no build tools: moved twice, from a read-only folder, with a /tmp and a
-home in which no file may be executed, and in clean roots.
+home in which no file may be executed, and in clean roots; and the Dockerfile, in images of these roots, if buildah is installed.
 usage: package_trial.py [FOLDER...]    each has such a root, as `debootstrap --variant=minbase RELEASE FOLDER` makes it
 Needs root, and an archive in dist/; without them it ends with 77."""
 import json
@@ -12,7 +12,8 @@ import sys
 import tempfile
 import unittest
 
-ARCHIVE = next((pathlib.Path(__file__).resolve().parents[2] / 'dist').glob('hgtrain-*-x86_64.tar.zst'), None)
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+ARCHIVE = next((SOURCE / 'dist').glob('hgtrain-*-x86_64.tar.zst'), None)
 ROOTS = [pathlib.Path(root).resolve() for root in sys.argv[1:]]
 PROGRAM = 'bin/hgtrain'
 MIN_GLIBC = (2, 35)  # docs/install.md
@@ -33,6 +34,11 @@ tail -n 1 run/metrics.jsonl
 """
 
 
+def glibc_of(root):
+    said = subprocess.run(['chroot', root, 'ldd', '--version'], text=True, capture_output=True, check=True).stdout
+    return tuple(map(int, re.search(r' (\d+)\.(\d+)$', said, re.M).groups()))
+
+
 class PackageTrial(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir='/var/tmp'))
@@ -49,8 +55,9 @@ class PackageTrial(unittest.TestCase):
                               capture_output=True, env={'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'HOME': str(work)})
 
     def quickstart(self, program, mounts='true', root='/', work=None):
-        """Its loss."""
-        done = self.run_in_namespaces(mounts, root, work or self.work, 'sh', '-c', QUICKSTART, 'sh', program)
+        return self.loss_of(self.run_in_namespaces(mounts, root, work or self.work, 'sh', '-c', QUICKSTART, 'sh', program))
+
+    def loss_of(self, done):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         last = json.loads(done.stdout)
         self.assertEqual(last['step'], 12)
@@ -86,8 +93,7 @@ class PackageTrial(unittest.TestCase):
                 home = root / 'home/trial'
                 shutil.rmtree(home, ignore_errors=True)
                 shutil.copytree(self.package, home / 'hgtrain', symlinks=True)
-                said = subprocess.run(['chroot', root, 'ldd', '--version'], text=True, capture_output=True, check=True).stdout
-                glibc = tuple(map(int, re.search(r' (\d+)\.(\d+)$', said, re.M).groups()))
+                glibc = glibc_of(root)
                 program = f'/home/trial/hgtrain/{PROGRAM}'
                 mounts = f'mount --rbind /dev {root}/dev && mount -t proc proc {root}/proc'
                 if glibc >= MIN_GLIBC:
@@ -97,6 +103,30 @@ class PackageTrial(unittest.TestCase):
                     self.assertRegex(found, r"version `GLIBC\S* not found")
                 print(f'{root.name}, glibc {glibc[0]}.{glibc[1]}: {found.strip()}')
                 shutil.rmtree(home)
+
+    def buildah(self, *words, ok=True):
+        done = subprocess.run(['buildah', '--storage-driver', 'vfs', '--root', self.folder / 'images', '--runroot', self.folder / 'state', *words],
+                              text=True, capture_output=True, env={**os.environ, 'BUILDAH_ISOLATION': 'chroot'})
+        if ok:
+            self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-4000:])
+        return done
+
+    @unittest.skipUnless(shutil.which('buildah'), 'buildah is not installed')
+    def test_images_of_the_dockerfile_train(self):
+        """Needs the network, from which the image's distribution installs packages."""
+        for root in (root for root in ROOTS if glibc_of(root) >= MIN_GLIBC):
+            with self.subTest(root.name):
+                base = self.buildah('from', 'scratch').stdout.strip()
+                self.buildah('add', base, root, '/')
+                self.buildah('commit', base, 'base')
+                self.buildah('build', '--pull-never', '--build-arg', 'BASE=localhost/base', '-t', 'hgtrain', SOURCE)
+                image = self.buildah('from', '--pull-never', 'localhost/hgtrain').stdout.strip()
+                shutil.rmtree(self.work)
+                self.work.mkdir()
+                loss = self.loss_of(self.buildah('run', '-v', f'{self.work}:/work', image, 'sh', '-c', QUICKSTART, 'sh', 'hgtrain', ok=False))
+                print(f'image of {root.name}: loss {loss:.4f}')
+                self.buildah('rm', '--all')
+                self.buildah('rmi', '--all', '--force')
 
 
 if __name__ == '__main__':
