@@ -64,6 +64,13 @@ class PackageTest(unittest.TestCase):
             package.package_of(library)
         self.assertIn('no Debian package has', refused.exception.code)
 
+    def test_the_licence_of_cuda_is_found_in_each_kind_of_toolkit(self):
+        for place in ('EULA.txt', 'dist-info/nvidia_cuda_runtime-13.0.96.dist-info/licenses/License.txt'):
+            home = self.folder / place.split('/')[0]
+            (home / place).parent.mkdir(parents=True)
+            (home / place).touch()
+            self.assertEqual(package.licence_of_cuda(home), home / place)
+
     def test_libraries_of_the_system_and_of_cuda_are_not_bundled(self):
         names = package.libraries_of('/bin/bash')
         self.assertTrue(any(name.startswith('libtinfo') for name in names), names)
