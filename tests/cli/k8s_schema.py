@@ -8,7 +8,7 @@ import sys
 try:
     from kubernetes_validate.utils import ValidationError, all_versions, validate
 except ImportError:
-    print('skipped: no kubernetes-validate (scripts/setup --dev)')
+    print('skipped: no kubernetes-validate (scripts/setup --test)')
     sys.exit(77)
 
 CONFIG = pathlib.Path(__file__).parents[2] / 'configs/gpt2-124m.json'

@@ -96,6 +96,7 @@ class CudaFromPypi(Checkout):
 
 class Test(Checkout):
     def run_test(self, build, meson):
+        self.program('scripts/setup', '#!/bin/sh\n')
         self.program('scripts/build', f'#!/bin/sh\n{build}\n')
         self.program('.venv/bin/ninja', '#!/bin/sh\n')
         self.program('.venv/bin/meson', f'#!/bin/sh\nmkdir -p build/meson-logs\n{meson}\n')
