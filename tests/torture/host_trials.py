@@ -312,7 +312,7 @@ class PyTorch(Programs):
 
     def end_of_stopped_rank(self, fault):
         """The first of the others that reaches PyTorch's timeout ends the job."""
-        return {1}, f'rank {fault.rank} has been stopped', self.timeout + self.end_limit + BUSY
+        return {1}, f'rank {fault.rank} has been stopped', self.seconds + self.timeout + self.end_limit + BUSY
 
     def after_stop_of_rank(self, fault):
         pass
