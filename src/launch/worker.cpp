@@ -76,7 +76,9 @@ void Worker::watch_lifeline() {
 void Worker::on_lifeline() {
   WorkerEnd end;
   const ssize_t bytes = recv(lifeline_.native_handle(), &end, sizeof end, MSG_DONTWAIT);
-  const bool nothing_came = bytes < 0 && (errno == EAGAIN || errno == EINTR);
+  // A guard that ends without having read all that it was sent resets the connection; what it has
+  // sent itself comes after that.
+  const bool nothing_came = bytes < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET);
   if (bytes == sizeof end)
     on_end_reported(end);
   else if (!nothing_came)

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/process.h"
+#include "support/refusal.h"
 
 using namespace hgt;
 
@@ -47,6 +48,22 @@ TEST_CASE("what a worker said last is known before it has ended") {
   Run right({LAUNCH_PROBE, "last_words"});
   right.io.run();
   CHECK(right.events == std::vector<std::string>{"notice", "ended", "gone"});
+}
+
+TEST_CASE("how a worker ended is known even if its guard has not read all that it was sent") {
+  Run run({"/bin/sleep", "1000"});
+  const pid_t guard = run.worker->guard();
+  kill(guard, SIGSTOP);
+  REQUIRE(
+      eventually([&] { return has(contents("/proc/" + std::to_string(guard) + "/stat"), ") T"); }));
+  for (int i = 0; i < 3; ++i)
+    run.worker->renew_lease();  // the guard reads one before it looks further
+  kill(run.worker->pid(), SIGTERM);
+  REQUIRE(eventually([&] { return !is_alive(run.worker->pid()); }));
+  kill(guard, SIGCONT);
+  run.io.run();
+  CHECK(WTERMSIG(run.worker->end().wait_status) == SIGTERM);
+  CHECK(run.worker->end().at_ns > 0);
 }
 
 TEST_CASE("all output is read before a worker counts as gone, even if it ended long before") {
