@@ -47,13 +47,16 @@ void check_backend(const std::string& backend, const Devices& devices) {
 }
 
 /// The devices of several hosts, which are not contacted yet: GPUs if flags or hostfile mention
-/// GPUs. Each host checks that they exist before anything starts.
+/// GPUs, or if this machine is one of the hosts and has some. Each host checks that they exist
+/// before anything starts.
 Devices devices_of(const std::vector<JobHost>& hosts, const TrainFlags& flags,
                    const std::string& device) {
+  const auto have_gpus = [&] {
+    return std::ranges::any_of(hosts, [](auto& host) { return !host.devices.empty(); }) ||
+           (flags.on_hosts.node_rank && !visible_gpus().gpus.empty());
+  };
   const bool on_gpus =
-      device == "cuda" || flags.num_gpus ||
-      (device != "cpu" && !flags.num_workers &&
-       std::ranges::any_of(hosts, [](auto& host) { return !host.devices.empty(); }));
+      device == "cuda" || flags.num_gpus || (device != "cpu" && !flags.num_workers && have_gpus());
   Devices out{on_gpus ? "cuda" : "cpu", 0};
   out.on_one_machine = 1;
   if (!on_gpus && device != "cpu")

@@ -122,7 +122,7 @@ class SlurmTest(HostsCase):
         for name in 'hgtrain', 'hgtrain-worker':
             shutil.copy(PROGRAM.parent / name, programs)
         folder = self.prepare('gpus', 3)
-        for run, *device in (('cpu', '--device', 'cpu', '--num_workers', '1'), ('gpu', '--device', 'cuda', '--distributed.backend', 'gloo')):
+        for run, *device in (('cpu', '--device', 'cpu', '--num_workers', '1'), ('gpu', '--distributed.backend', 'gloo')):
             process = self.srun('-N2', '--ntasks-per-node=2', '--gpus-per-task=1', 'sh', '-c', 'FAKE_MACHINE=$(hostname) exec "$0" "$@"',
                                 programs / 'hgtrain', '--config', 'config.json', '--run_dir', run, '--master_addr', f'{self.hosts.net}.1', *device,
                                 '--training.train_iters', '4', '--train_batch_size', '4', '--training.seq_length', '4', cwd=folder, env=self.GPUS)
