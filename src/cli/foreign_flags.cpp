@@ -21,8 +21,6 @@ struct ForeignFlag {
 constexpr std::string_view kMachines =
     "name all machines on one of them, which starts the others: --hosts a:4,b:4, or --hostfile "
     "FILE";
-constexpr std::string_view kNodes =
-    "start the command on each node with --nnodes N --node_rank R --master_addr HOST";
 constexpr std::string_view kWorkers = "workers on each machine: --num_workers N, or --num_gpus N";
 constexpr std::string_view kLauncherArgs =
     "options of ssh are in ~/.ssh/config; those of srun and mpirun: `srun ARGS hgtrain ...`, or in "
@@ -52,10 +50,7 @@ constexpr ForeignFlag kLaunching[] = {
     {"--gpus", "use --num_gpus N"},
     {"--num_machines", kMachines},
     {"--machine_rank", "this node, from 0: --node_rank R"},
-    {"--rdzv_backend", kNodes},
-    {"--rdzv_endpoint", kNodes},
-    {"--rdzv_id", kNodes},
-    {"--rdzv_conf", kNodes},
+    {"--rdzv_conf", "leave it out; in place of its join_timeout: --join_timeout SECONDS"},
     {"--main_process_ip", "use --master_addr ADDRESS"},
     {"--main_process_port", "use --master_port N"},
     {"--host", "use --hosts a:4,b:4"},
@@ -90,6 +85,7 @@ constexpr ForeignFlag kProgram[] = {
     {"-t", kLogsToo},
 };
 constexpr ForeignFlag kTraining[] = {
+    {"--rdzv_id", "leave it out: the run is called as its folder, --run_dir DIR"},
     {"--tee", "files have the output of all ranks; to print it, too: --show all, or --show 0,2-5"},
     {"--redirects", kRunLogs},
     {"--enable_each_rank_log", kRunLogs},

@@ -196,6 +196,13 @@ void add_host_options(Options& options, HostFlags& flags) {
               "openmpi: mpirun does so on the hosts");
   options.add("--node_rank", flags.node_rank,
               "this is node R, counted from 0, of the nodes of --nnodes");
+  options.add("--rdzv_endpoint", flags.rdzv_endpoint,
+              "HOST:PORT of node 0, in place of --node_rank and --master_addr: the node that is "
+              "there is node 0, and the others are numbered as they join");
+  options
+      .add("--rdzv_backend", flags.rdzv_backend,
+           "torchrun's: c10d or static, which mean the same here")
+      .one_of({"c10d", "static"});
   options.add_flag("--no_ssh", flags.no_ssh,
                    "with --hosts or --hostfile: each host starts this command, and this is host "
                    "number --node_rank");

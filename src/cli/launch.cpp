@@ -45,6 +45,7 @@ class Launch final : public Command {
              "NAME of a variable that the hosts get as well; may be "
              "repeated")
         .repeatable();
+    options.add("--rdzv_id", spec_.run_id, "torchrun's: name of the run, for TORCHELASTIC_RUN_ID");
     options.add("--max_restarts", spec_.max_restarts,
                 "start all again up to N times after a failure (default: 0)");
     options.add("--log_dir", spec_.log_dir, "write the output of rank N to DIR/rank_N.log");
@@ -82,7 +83,7 @@ class Launch final : public Command {
       spec_.rendezvous->secret = take_job_secret(host_flags_);
       spec_.rendezvous->rejoins |= spec_.max_restarts > 0;
     }
-    if (spec_.rendezvous && spec_.rendezvous->node > 0)
+    if (spec_.rendezvous && spec_.rendezvous->node != 0)
       return run_node(*spec_.rendezvous, spec_.hosts);
     ProgramRun record(spec_, [this](const std::string& text) { print_notice(text); });
     spec_.socket = record.socket();
@@ -127,7 +128,7 @@ class Launch final : public Command {
 
   void fill_hosts() {
     host_flags_.num_workers = asked_workers();
-    take_scheduler(host_flags_);
+    find_own_node(host_flags_);
     named_hosts_ = hosts_of(host_flags_);
     spec_.rendezvous = rendezvous_of(host_flags_, named_hosts_);
     if (!spec_.rendezvous) spec_.master_port = host_flags_.master_port;

@@ -156,7 +156,7 @@ class Train final : public Command {
     flags_.config_text = received_file(flags_.config);
     flags_.on_hosts.hostfile_text = received_file(flags_.on_hosts.hostfile);
     if (const auto code = start_nodes(flags_.on_hosts, {}, flags_.dry_run)) return *code;
-    take_scheduler(flags_.on_hosts);
+    find_own_node(flags_.on_hosts);
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));
     take_this_machine(flags_);
     if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
@@ -171,7 +171,7 @@ class Train final : public Command {
       check_flags(flags_);
       rendezvous_->secret = take_job_secret(flags_.on_hosts);
       rendezvous_->rejoins |= flags_.max_restarts > 0;
-      if (rendezvous_->node > 0) return run_node(*rendezvous_, hosts_of(flags_));
+      if (rendezvous_->node != 0) return run_node(*rendezvous_, hosts_of(flags_));
     }
     if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);
     const TrainPlan plan = make_train_plan(flags_, overrides);

@@ -44,7 +44,7 @@ inline constexpr std::uint32_t kAgentVersion = 6;
 struct Join {
   static constexpr MessageKind kKind = MessageKind::kJoin;
   std::uint32_t version = kAgentVersion;
-  std::int32_t node = 0;
+  std::int32_t node = 0;  ///< its number, or kAnyNode
   std::int32_t num_nodes = 0;
   std::int32_t workers = 0;  ///< JobHost::workers
   std::string host;          ///< its name

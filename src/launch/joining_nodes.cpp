@@ -11,16 +11,38 @@ namespace hgt {
 
 using State = Candidate::State;
 
+namespace {
+
+bool is_taken(const RosterHost& host) {
+  return host.link && host.state != State::kAway;
+}
+
+/// The number for a node that has none: the one that it had before it was lost, or the first that
+/// is free. kAnyNode if none is free.
+int free_number(const Join& join, const std::vector<RosterHost>& hosts) {
+  int out = kAnyNode;
+  for (int node = static_cast<int>(hosts.size()) - 1; node > 0; --node) {
+    const RosterHost& host = hosts[static_cast<std::size_t>(node)];
+    if (is_taken(host)) continue;
+    if (host.spec.name == join.host) return node;
+    out = node;
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts) {
   if (!newcomer.is_readable) return "its hgtrain has another version than node 0's";
   const Join& join = newcomer.join;
   const int num_nodes = static_cast<int>(hosts.size());
   if (join.num_nodes != num_nodes)
     return fmt::format("it expects {} nodes, and node 0 expects {}", join.num_nodes, num_nodes);
+  if (join.node == kAnyNode) return fmt::format("all {} nodes are here", num_nodes);
   if (join.node < 1 || join.node >= num_nodes)
     return fmt::format("the others of {} nodes have the numbers 1 to {}", num_nodes, num_nodes - 1);
   const RosterHost& host = hosts[static_cast<std::size_t>(join.node)];
-  if (host.link && host.state != State::kAway)
+  if (is_taken(host))
     return fmt::format("there is a node {} already: {}", join.node, host.spec.name);
   if (join.workers > 0 && host.spec.workers > 0 && join.workers != host.spec.workers)
     return fmt::format("it starts {} workers, and node 0 expects {} of it", join.workers,
@@ -79,7 +101,8 @@ void JoiningNodes::report_missing() {
   if (is_one_joining) wait_until(Clock::now() + std::chrono::seconds(1));
 }
 
-void JoiningNodes::on_join(const Newcomer& newcomer) {
+void JoiningNodes::on_join(Newcomer newcomer) {
+  if (newcomer.join.node == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
   auto [in, out] = newcomer.carrier->start();
   if (const std::string why = why_refused(newcomer, hosts_); !why.empty()) {
     events_.notice(fmt::format("a node at {} is refused: {}", newcomer.address, why));

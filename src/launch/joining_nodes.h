@@ -60,7 +60,7 @@ class JoiningNodes {
 
   void wait_until(Clock::time_point time);
   void report_missing();
-  void on_join(const Newcomer& newcomer);
+  void on_join(Newcomer newcomer);
 
   std::vector<RosterHost>& hosts_;
   const Events events_;

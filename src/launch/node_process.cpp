@@ -39,6 +39,11 @@ std::string place_of(const Rendezvous& rendezvous) {
                      rendezvous.port);
 }
 
+/// This node, in messages.
+std::string name_of(const Rendezvous& rendezvous) {
+  return rendezvous.node == kAnyNode ? "this node" : fmt::format("node {}", rendezvous.node);
+}
+
 /// Dials node 0 until it answers.
 class Dialler {
  public:
@@ -60,11 +65,11 @@ class Dialler {
       if (Clock::now() + pause > deadline_)
         throw Error(
             ErrorKind::kPeer,
-            fmt::format("node {} has not reached node 0 at {} within {} s: {}", rendezvous_.node,
+            fmt::format("{} has not reached node 0 at {} within {} s: {}", name_of(rendezvous_),
                         place_of(rendezvous_), rendezvous_.join_timeout.count(), why_),
             hint_);
       if (waited > kQuietLimit && !std::exchange(has_reported, true))
-        tell("hgtrain: node {} is waiting for node 0 at {}: {}\n", rendezvous_.node,
+        tell("hgtrain: {} is waiting for node 0 at {}: {}\n", name_of(rendezvous_),
              place_of(rendezvous_), why_);
       std::this_thread::sleep_for(pause);
     }
@@ -130,7 +135,7 @@ class Dialler {
 };
 
 std::string join_frame(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {
-  const JobHost& self = hosts[static_cast<std::size_t>(rendezvous.node)];
+  const JobHost& self = hosts[static_cast<std::size_t>(std::max(0, rendezvous.node))];
   return encode_frame(
       Join::kKind,
       encode_payload(Join{kAgentVersion, rendezvous.node, static_cast<std::int32_t>(hosts.size()),
@@ -198,14 +203,14 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {
     if (agent.refusal())
       throw Error(
           ErrorKind::kConfig,
-          fmt::format("node 0 at {} refuses node {}: {}", place, rendezvous.node, *agent.refusal()),
+          fmt::format("node 0 at {} refuses {}: {}", place, name_of(rendezvous), *agent.refusal()),
           "type the same command on every node, with another --node_rank");
     if (agent.is_welcome() && !rendezvous.rejoins)
       throw Error(ErrorKind::kPeer, fmt::format("node 0 at {} is lost: {}", place, why),
                   "its own output says more; the ranks of this node were killed");
     if (agent.is_welcome()) {
-      tell("hgtrain: node 0 at {} is lost: {}; node {} tries to join again\n", place, why,
-           rendezvous.node);
+      tell("hgtrain: node 0 at {} is lost: {}; {} tries to join again\n", place, why,
+           name_of(rendezvous));
       deadline = Clock::now() + rendezvous.join_timeout;
     }
     std::this_thread::sleep_for(kLongestPause);  // node 0 may still wait for what it has lost here

@@ -1,9 +1,12 @@
 #include "hgtrain/launch/rendezvous.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <map>
+#include <tuple>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +15,7 @@
 #include "hgtrain/base/host.h"
 
 #include "host_range.h"
+#include "ports.h"
 #include "scheduler.h"
 
 extern char** environ;
@@ -29,12 +33,15 @@ std::map<std::string, std::string> own_environment() {
   return out;
 }
 
+bool wants_one_node(const HostFlags& flags) {
+  return flags.num_nodes.empty() || flags.num_nodes == "1" || flags.num_nodes == "1:1";
+}
+
 /// The pods of an indexed Job know their number, but not how many they are.
 void take_pod(const std::map<std::string, std::string>& environment, HostFlags& flags) {
   const auto index = environment.find("JOB_COMPLETION_INDEX");
   const bool is_named = !flags.hosts.empty() || !flags.hostfile.empty();
-  const bool is_alone = flags.num_nodes.empty() || flags.num_nodes == "1";
-  if (index == environment.end() || is_named || is_alone) return;
+  if (index == environment.end() || is_named || wants_one_node(flags)) return;
   try {
     const std::vector<int> numbers = number_list(index->second);
     if (numbers.size() == 1) flags.node_rank = numbers[0];
@@ -43,6 +50,38 @@ void take_pod(const std::map<std::string, std::string>& environment, HostFlags& 
   if (!flags.node_rank)
     throw refused("the variable JOB_COMPLETION_INDEX=" + index->second + " is not a number",
                   "add --node_rank R, the number of this node");
+}
+
+/// "HOST", "HOST:PORT", "[fd00::1]:PORT".
+std::pair<std::string, int> parse_endpoint(const std::string& endpoint) {
+  const std::size_t colon = endpoint.rfind(':');
+  const bool has_port = colon != std::string::npos && !endpoint.ends_with(']') &&
+                        (endpoint.starts_with('[') || endpoint.find(':') == colon);
+  std::string host = endpoint.substr(0, has_port ? colon : std::string::npos);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  constexpr int kMaxPort = 65535;
+  int port = 0;
+  const char* const end = endpoint.data() + endpoint.size();
+  if (has_port) {
+    const auto [last, error] = std::from_chars(endpoint.data() + colon + 1, end, port);
+    if (error != std::errc() || last != end || port < 0 || port > kMaxPort) port = -1;
+  }
+  if (host.empty() || port < 0)
+    throw refused(fmt::format("--rdzv_endpoint {} is not an address of node 0", endpoint),
+                  "use --rdzv_endpoint HOST:PORT");
+  return {host, port};
+}
+
+/// The place of node 0 in torchrun's words.
+void take_endpoint(HostFlags& flags) {
+  if (flags.rdzv_endpoint.empty()) return;
+  if (!flags.hosts.empty() || !flags.hostfile.empty())
+    throw refused("--rdzv_endpoint is for nodes that nobody names",
+                  "leave it out, or use --nnodes N in place of --hosts and --hostfile");
+  if (!flags.master_addr.empty() || flags.master_port != 0)
+    throw refused("--rdzv_endpoint and --master_addr or --master_port are both given",
+                  "keep --rdzv_endpoint HOST:PORT, or --master_addr HOST --master_port PORT");
+  std::tie(flags.master_addr, flags.master_port) = parse_endpoint(flags.rdzv_endpoint);
 }
 
 /// Each task is the host of its number.
@@ -56,18 +95,16 @@ void require_task_for_each(const SchedulerTask& task, const std::vector<JobHost>
 /// Nobody has named the hosts.
 void take_nodes(const SchedulerTask& task, HostFlags& flags) {
   const std::string num_tasks = std::to_string(task.num_tasks);
-  if (!flags.num_nodes.empty() && flags.num_nodes != num_tasks)
+  const bool is_range = flags.num_nodes.ends_with(':' + num_tasks);
+  if (!flags.num_nodes.empty() && flags.num_nodes != num_tasks && !is_range)
     throw refused(fmt::format("--num_nodes {} does not match: {} has started {} of this command",
                               flags.num_nodes, task.starter, num_tasks),
                   "leave it out");
-  flags.num_nodes = num_tasks;
+  if (!is_range) flags.num_nodes = num_tasks;
   if (flags.master_addr.empty()) flags.master_addr = task.first_node;
 }
 
-}  // namespace
-
 void take_scheduler(HostFlags& flags) {
-  if (flags.node_rank) return;
   const auto environment = own_environment();
   const std::optional<SchedulerTask> task = scheduler_task(environment);
   if (!task) return take_pod(environment, flags);
@@ -87,6 +124,21 @@ void take_scheduler(HostFlags& flags) {
     take_nodes(*task, flags);
   flags.shares_node = task->shares_node;
   if (flags.master_port == 0) flags.master_port = task->port;
+}
+
+}  // namespace
+
+void find_own_node(HostFlags& flags) {
+  take_endpoint(flags);
+  if (!flags.node_rank) take_scheduler(flags);
+  if (flags.node_rank || flags.rdzv_endpoint.empty()) return;
+  if (wants_one_node(flags)) {  // no other looks for it
+    flags.master_addr.clear();
+    flags.master_port = 0;
+    return;
+  }
+  if (flags.master_port == 0) flags.master_port = Rendezvous().port;
+  flags.node_rank = can_listen_at(flags.master_addr, flags.master_port) ? 0 : kAnyNode;
 }
 
 /// Two machines may have the same name, and two containers of one machine have different ones.
@@ -109,7 +161,8 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
     wrong.add(refused(
         "--node_rank cannot be used, because one host reaches the others by ssh",
         "add --no_ssh if you start the command on each host; otherwise leave out --node_rank"));
-  if (flags.node_rank && (*flags.node_rank < 0 || *flags.node_rank >= num_nodes))
+  const bool is_any = flags.node_rank == kAnyNode && !flags.rdzv_endpoint.empty();
+  if (flags.node_rank && !is_any && (*flags.node_rank < 0 || *flags.node_rank >= num_nodes))
     wrong.add(refused(fmt::format("--node_rank {} does not fit a job of {} node{}",
                                   *flags.node_rank, num_nodes, num_nodes == 1 ? "" : "s"),
                       num_nodes == 1 ? "add --nnodes N, the number of nodes"

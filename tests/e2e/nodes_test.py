@@ -19,12 +19,13 @@ class NodesTest(HostsCase):
         self.secret.write_text(SECRET + '\n')
         self.secret.chmod(0o600)
 
-    def start_node(self, node, *args, command=('launch',), flags=('--nnodes', '2'), env=(), cwd=None):
+    def start_node(self, node, *args, command=('launch',), flags=('--nnodes', '2'), env=(), cwd=None, place=None):
+        """`place`: who and where node 0 is, in place of the usual flags."""
         # Each word executes the next, so that signals reach the node.
         inside = ['nsenter', '-t', str(self.hosts.first_process(self.names[node])), '-n', '-u', '-i',
                   'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; exec "$0" "$@"']
         return subprocess.Popen(
-            [*inside, PROGRAM, *command, *flags, '--node_rank', str(node), '--master_addr', f'{self.hosts.net}.1',
+            [*inside, PROGRAM, *command, *flags, *(place if place is not None else ('--node_rank', str(node), '--master_addr', f'{self.hosts.net}.1')),
              '--job_secret_file', self.secret, *args],
             text=True, cwd=cwd or self.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, MARK: '1', **dict(env)})
 
@@ -56,6 +57,14 @@ class NodesTest(HostsCase):
             out, _ = self.end_of(self.start_nodes(*show, env=env))
             for rank in range(4):
                 self.assertIn(f'[r{rank}] {rank}/4 {rank % 2}/2 {rank // 2} {self.hosts.net}.1 {"ab"[rank // 2]} 0\n', out)
+
+    def test_the_flags_of_torchrun_number_the_nodes_as_they_join(self):
+        flags = [f'--{name}' for name in ('nnodes=2', 'nproc-per-node=2', 'rdzv-id=100', 'rdzv-backend=c10d', f'rdzv-endpoint={self.hosts.net}.2:29400')]
+        show = ('--', 'sh', '-c', 'echo $RANK/$WORLD_SIZE $LOCAL_RANK $NODE_RANK $MASTER_ADDR $(hostname) $TORCHELASTIC_RUN_ID')
+        other, first = self.start_nodes(*show, flags=flags, place=[])
+        out, _ = self.end_of([first, other])
+        for rank in range(4):
+            self.assertIn(f'[r{rank}] {rank}/4 {rank % 2} {rank // 2} {self.hosts.net}.2 {"ba"[rank // 2]} 100\n', out)
 
     def test_a_hostfile_without_ssh_as_deepspeed_has_it(self):
         (self.work / 'hostfile').write_text('a slots=1\nb slots=2\n')

@@ -111,7 +111,7 @@ int main(int argc, char** argv) try {
     rendezvous.rejoins = spec.min_hosts > 0;
     spec.rendezvous = rendezvous;
     const hgt::LogSession log("node", hgt::LogLevel::kWarning, /*asynchronous=*/false);
-    if (rendezvous.node > 0) return hgt::run_node(rendezvous, spec.hosts);
+    if (rendezvous.node != 0) return hgt::run_node(rendezvous, spec.hosts);
   }
   const hgt::Verdict verdict = hgt::run_job(spec);
   std::fputs(verdict.render("launcher").c_str(), stderr);

@@ -1,3 +1,4 @@
+#include <fstream>
 #include <memory>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -67,6 +68,27 @@ TEST_CASE("nodes that start in any order meet, and their ranks know their places
     CHECK(other->wait() == 0);
     CHECK(other->out() + other->err() == "");
   }
+}
+
+TEST_CASE("nodes without a number are numbered as they join, and one more than wanted is refused") {
+  Nodes nodes(3);
+  const auto job =
+      script("echo $NODE_RANK of $CROSS_SIZE; until [ -e \"$1\" ]; do sleep 0.01; done",
+             {"--workers", "1"});
+  auto words = job;
+  const TemporaryFolder folder;
+  words.insert(words.end(), {"sh", folder / "end"});
+  LauncherProcess& zero = nodes.start(0, words);
+  LauncherProcess& one = nodes.start(kAnyNode, words);
+  LauncherProcess& two = nodes.start(kAnyNode, words);
+  REQUIRE(zero.prints(" of 3\n", 3));
+  LauncherProcess& more = nodes.start(kAnyNode, words);
+  CHECK(more.wait() == 2);
+  CHECK(has(more.err(), "refuses this node: all 3 nodes are here"));
+  std::ofstream(folder / "end");
+  for (LauncherProcess* const node : {&zero, &one, &two}) CHECK(node->wait() == 0);
+  for (int rank = 0; rank < 3; ++rank)
+    CHECK(has(zero.out(), fmt::format("[r{0}] {0} of 3\n", rank)));
 }
 
 TEST_CASE("all nodes end with the exit code of the job; node 0 reports") {

@@ -55,6 +55,14 @@ TEST_CASE("the process that listens on a port is found by name and number") {
   CHECK(port_user(listener.port()) == "launch_test (pid " + std::to_string(getpid()) + ")");
 }
 
+TEST_CASE("one can listen at an own address if nobody does") {
+  const MasterPort free(0);
+  CHECK(can_listen_at("127.0.0.1", free.number()));
+  CHECK_FALSE(can_listen_at("127.0.0.1", Listener(0).port()));
+  CHECK_FALSE(can_listen_at("192.0.2.1", free.number()));
+  CHECK_FALSE(can_listen_at("no-such-host.invalid", free.number()));
+}
+
 TEST_CASE("a port that is bound but not listened on has no user") {
   const Listener listener(0, /*listens=*/false);
   CHECK(port_user(listener.port()).empty());

@@ -1,7 +1,9 @@
 #include "hgtrain/launch/rendezvous.h"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
+#include "ports.h"
 #include "support/refusal.h"
 
 using namespace hgt;
@@ -59,6 +61,37 @@ TEST_CASE("if hosts are named, node 0 is on the first") {
         "c");
 }
 
+TEST_CASE("torchrun's endpoint says where node 0 is; whoever can listen there is node 0") {
+  const auto node_of = [](HostFlags flags) {
+    find_own_node(flags);
+    return meeting(flags);
+  };
+  const MasterPort free(0);
+  const std::string here = fmt::format("127.0.0.1:{}", free.number());
+  const auto first = node_of({.num_nodes = "2", .rdzv_endpoint = here});
+  REQUIRE(first);
+  CHECK(first->node == 0);
+  CHECK(first->address == "127.0.0.1");
+  CHECK(first->port == free.number());
+  const auto other = node_of({.num_nodes = "1:3", .rdzv_endpoint = "[2001:db8::7]:1234"});
+  REQUIRE(other);
+  CHECK(other->node == kAnyNode);
+  CHECK(other->address == "2001:db8::7");
+  CHECK(other->port == 1234);
+  CHECK(node_of({.num_nodes = "2", .node_rank = 1, .rdzv_endpoint = here})->node == 1);
+  CHECK(node_of({.num_nodes = "2", .rdzv_endpoint = "2001:db8::7"})->port == 29500);
+  CHECK_FALSE(node_of({.num_nodes = "1", .rdzv_endpoint = "localhost:1234"}));
+  CHECK_FALSE(node_of({.rdzv_endpoint = "localhost:0"}));
+  for (const char* wrong : {":7", "a:b", "a:70000", "a:", "[]:7"})
+    CHECK(has(refusal([&] { node_of({.num_nodes = "2", .rdzv_endpoint = wrong}); }),
+              "is not an address of node 0"));
+  CHECK(has(refusal([&] { node_of({.hosts = "a,b", .rdzv_endpoint = "a:1"}); }),
+            "--rdzv_endpoint is for nodes that nobody names"));
+  CHECK(
+      has(refusal([&] { node_of({.num_nodes = "2", .master_addr = "a", .rdzv_endpoint = "a:1"}); }),
+          "are both given"));
+}
+
 TEST_CASE("flags of nodes that do not go together are refused, each with what to type") {
   const auto says = [](const HostFlags& flags) { return refusal([&] { meeting(flags); }); };
   CHECK(has(says({.num_nodes = "2", .node_rank = 2, .join_timeout_seconds = 0}),
@@ -67,6 +100,7 @@ TEST_CASE("flags of nodes that do not go together are refused, each with what to
       has(says({.num_nodes = "2", .node_rank = 2, .join_timeout_seconds = 0}), "--join_timeout 0"));
   CHECK(has(says({.num_nodes = "2", .node_rank = 0}), "add --master_addr with"));
   CHECK(has(says({.node_rank = 1}), "add --nnodes N"));
+  CHECK(has(says({.num_nodes = "2", .node_rank = -1}), "--node_rank -1 does not fit a job of 2"));
   CHECK(has(says({.hosts = "a,b", .no_ssh = true}), "--node_rank 0"));
   CHECK(has(says({.no_ssh = true}), "--no_ssh needs hosts"));
   CHECK(has(says({.hosts = "a,b", .node_rank = 0}),

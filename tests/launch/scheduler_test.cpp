@@ -37,7 +37,7 @@ struct Set {
 };
 
 std::string refusal_of(HostFlags flags) {
-  return refusal([&] { take_scheduler(flags); });
+  return refusal([&] { find_own_node(flags); });
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ TEST_CASE("variables that make no sense are named") {
 TEST_CASE("the flags of a task are those that its scheduler knows, unless the user says them") {
   const Set step(with(kStep, "SLURM_STEP_NUM_NODES", "2"));
   HostFlags flags;
-  take_scheduler(flags);
+  find_own_node(flags);
   CHECK(flags.node_rank == 3);
   CHECK(flags.num_nodes == "4");
   CHECK(flags.master_addr == "gpu07");
@@ -103,12 +103,15 @@ TEST_CASE("the flags of a task are those that its scheduler knows, unless the us
   REQUIRE(hosts.size() == 4);
   CHECK(hosts[3].workers == 1);
   HostFlags own{.num_workers = 2, .master_addr = "head", .master_port = 7};
-  take_scheduler(own);
+  find_own_node(own);
   CHECK(own.master_addr == "head");
   CHECK(own.master_port == 7);
   CHECK(hosts_of(own)[0].workers == 2);
+  HostFlags range{.num_nodes = "2:4"};
+  find_own_node(range);
+  CHECK(min_hosts_of(range) == 2);
   HostFlags typed{.num_nodes = "2", .master_addr = "a", .node_rank = 1};
-  take_scheduler(typed);
+  find_own_node(typed);
   CHECK(typed.num_nodes == "2");
 }
 
@@ -117,6 +120,7 @@ TEST_CASE("a scheduler's task that is given hosts, or another number of nodes, i
   CHECK(has(refusal_of({.hosts = "a,b"}), "srun has started 4 of this command"));
   CHECK(has(refusal_of({.hostfile = "hosts"}), "--hostfile"));
   CHECK(has(refusal_of({.num_nodes = "2"}), "--num_nodes 2 does not match: srun has started 4"));
+  CHECK(has(refusal_of({.num_nodes = "2:3"}), "--num_nodes 2:3 does not match"));
   CHECK(has(refusal_of({.hosts = "a,b", .no_ssh = true}),
             "4 of this command, and there are 2 hosts"));
 }
@@ -124,7 +128,7 @@ TEST_CASE("a scheduler's task that is given hosts, or another number of nodes, i
 TEST_CASE("a task is the host of its number if the command reaches no host by ssh") {
   const Set step(kStep);
   HostFlags flags{.hosts = "a:1,b:2,c:3,d:4", .no_ssh = true};
-  take_scheduler(flags);
+  find_own_node(flags);
   CHECK(flags.node_rank == 3);
   CHECK(hosts_of(flags)[3].workers == 4);
   CHECK(rendezvous_of(flags, hosts_of(flags))->address == "a");
@@ -133,10 +137,10 @@ TEST_CASE("a task is the host of its number if the command reaches no host by ss
 TEST_CASE("a pod of an indexed Job is the node of its index") {
   const Set pod(Environment{{"JOB_COMPLETION_INDEX", "1"}});
   HostFlags flags{.num_nodes = "2", .master_addr = "train-0.train"};
-  take_scheduler(flags);
+  find_own_node(flags);
   CHECK(flags.node_rank == 1);
   HostFlags alone;
-  take_scheduler(alone);
+  find_own_node(alone);
   CHECK_FALSE(alone.node_rank);
   const Set wrong(Environment{{"JOB_COMPLETION_INDEX", "x"}});
   CHECK(has(refusal_of({.num_nodes = "2"}), "JOB_COMPLETION_INDEX"));

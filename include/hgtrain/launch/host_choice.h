@@ -9,6 +9,9 @@
 
 namespace hgt {
 
+/// In place of its number: the node takes any number that is free when it joins.
+inline constexpr int kAnyNode = -1;
+
 /// The flags about the hosts of a job as the user typed them; "" or 0 = not given.
 struct HostFlags {
   std::string hosts = {};     ///< parse_hosts()
@@ -29,10 +32,13 @@ struct HostFlags {
   int master_port = 0;           ///< 0 = any free one
 
   /// For hosts on each of which the command was started (rendezvous_of()): the number of this one.
-  bool no_ssh = false;  ///< hosts are named, but not reached by ssh
-  std::optional<std::int64_t> node_rank = {};
-  bool shares_node = false;   ///< a scheduler has started several of the hosts on one machine
-  std::string launcher = {};  ///< who starts them: "ssh", "slurm", ...
+  bool no_ssh = false;                         ///< hosts are named, but not reached by ssh
+  std::optional<std::int64_t> node_rank = {};  ///< kAnyNode: the first to join is number 1
+  /// torchrun's: where node 0 is, as "HOST:PORT". A node without a number is node 0 if it is there.
+  std::string rdzv_endpoint = {};
+  std::string rdzv_backend = {};  ///< torchrun's
+  bool shares_node = false;       ///< a scheduler has started several of the hosts on one machine
+  std::string launcher = {};      ///< who starts them: "ssh", "slurm", ...
   std::string job_secret_file = {}, job_secret_env = {};
   std::optional<std::int64_t> join_timeout_seconds = {};
 };

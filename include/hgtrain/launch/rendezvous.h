@@ -14,7 +14,7 @@ namespace hgt {
 /// scheduler: node 0 coordinates the job, and the others dial it over TLS 1.3 with a key that both
 /// ends derive from the job's secret.
 struct Rendezvous {
-  int node = 0;                            ///< number of this node
+  int node = 0;                            ///< number of this node, or kAnyNode
   std::string address = {};                ///< of node 0: a name or a number
   int port = 29500;                        ///< the port on which node 0 listens
   std::string secret = {};                 ///< only the nodes know it; no worker gets it
@@ -23,11 +23,12 @@ struct Rendezvous {
   bool rejoins = false;  ///< a node that has lost node 0 dials it again, for as long
 };
 
-/// Completes the flags of a task that srun, mpirun or a Kubernetes Job has started with what its
-/// environment says: the number of this node, how many nodes there are, and where node 0 is.
-/// --node_rank overrides this. Error(kConfig) if the flags name hosts without --no_ssh, or another
-/// number of them.
-void take_scheduler(HostFlags& flags);
+/// Completes the flags of one of several nodes: the number of this node, how many nodes there are,
+/// and where node 0 is. --node_rank gives the number, or the environment of a task that srun,
+/// mpirun or a Kubernetes Job has started; else --rdzv_endpoint, because node 0 is the one that can
+/// listen there. Error(kConfig) if the flags name hosts without --no_ssh, or another number of
+/// them.
+void find_own_node(HostFlags& flags);
 
 /// How `hosts` = hosts_of(flags) meet, still without the secret. nullopt if ssh reaches them, or if
 /// there is only one. Error(kConfig) says everything that is wrong.
