@@ -310,6 +310,10 @@ class PyTorch(Programs):
         require(outcome.status == 0, f'the undisturbed run fails\n{outcome.err}')
         self.done = re.search(r'done \w+', outcome.out)[0]
 
+    def is_complete(self, outcome):
+        """What a rank prints last comes a while before its end, which a host that is lost cannot report."""
+        return super().is_complete(outcome) and 'error: ' not in outcome.err
+
     def end_of_stopped_rank(self, fault):
         """The first of the others that reaches PyTorch's timeout ends the job."""
         return {1}, f'rank {fault.rank} has been stopped', self.seconds + self.timeout + self.end_limit + BUSY
