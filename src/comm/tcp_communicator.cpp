@@ -16,7 +16,7 @@ namespace hgt {
 namespace {
 
 constexpr std::size_t kMessageBytes = std::size_t{1} << 20;
-// For a shorter sum, latency dominates, and two levels need more messages one after another.
+// For fewer bytes, latency dominates, and two levels need more messages one after another.
 constexpr std::size_t kTwoLevelBytes = std::size_t{64} << 10;
 
 /// Collectives as messages of the transport.
@@ -32,14 +32,16 @@ class TcpCollectives final : public Collectives {
     transport_.all_gather(mine, all);
   }
   void sum(std::span<std::byte> values, DType type) override {
-    if (levels_ && values.size() >= kTwoLevelBytes) return levels_->sum(values, type);
+    if (has_levels_for(values)) return levels_->sum(values, type);
     visit_values(values, type, [&](auto typed) { sum_in_parts(typed); });
   }
   void reduce_scatter(std::span<std::byte> values, DType type,
                       std::span<const OwnedRange> parts) override {
+    if (has_levels_for(values)) return levels_->reduce_scatter(values, type, parts);
     visit_values(values, type, [&](auto typed) { sum_own_parts(typed, parts); });
   }
   void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) override {
+    if (has_levels_for(values)) return levels_->all_gather(values, parts);
     send_own_parts(values, parts);
   }
   void leave() noexcept override { transport_.leave(); }
@@ -68,6 +70,10 @@ class TcpCollectives final : public Collectives {
 
  private:
   using Transfer = TcpTransport::Transfer;
+
+  bool has_levels_for(std::span<const std::byte> values) const {
+    return levels_ && values.size() >= kTwoLevelBytes;
+  }
 
   /// Each rank sums a part of the values, and gives it to all.
   template <class T>

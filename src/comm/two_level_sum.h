@@ -8,6 +8,7 @@
 
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/comm/connect.h"
+#include "hgtrain/parallel/shards.h"
 #include "hgtrain/wire/control.h"
 
 #include "shared_board.h"
@@ -25,11 +26,12 @@ struct HostBlock {
 /// cannot use them: a host's ranks do not follow each other, all ranks share a host, or no two do.
 std::vector<HostBlock> host_blocks(const std::vector<std::string>& hosts);
 
-/// All-reduce sums for groups in which several ranks share a host. A host's ranks exchange values
-/// through shared memory; between hosts, each value passes once in either direction. The partial
-/// sums go from the first host to the last, and each host adds its ranks' values; the sums come
-/// back the same way. This is done piece by piece, so that all links are busy. The order of
-/// addition is that of the ranks, so the bits are those of one level. Ranks of a host share the
+/// Sums and gathers for groups in which several ranks share a host. A host's ranks exchange values
+/// through shared memory; between hosts, each value passes at most once in either direction. The
+/// partial sums go from the first host to the last, and each host adds its ranks' values; the sums
+/// come back the same way, as far as a host needs them. What is gathered passes from the host of
+/// its owner in both directions. This is done piece by piece, so that all links are busy. The order
+/// of addition is that of the ranks, so the bits are those of one level. Ranks of a host share the
 /// work by parts of each piece.
 class TwoLevelSum {
  public:
@@ -38,8 +40,10 @@ class TwoLevelSum {
   static std::unique_ptr<TwoLevelSum> connect(ControlChannel& channel, const GroupOptions& options,
                                               TcpTransport& transport);
 
-  /// The same as Collectives::sum().
+  /// The same as the functions of Collectives.
   void sum(std::span<std::byte> values, DType type);
+  void reduce_scatter(std::span<std::byte> values, DType type, std::span<const OwnedRange> parts);
+  void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts);
   void abort() noexcept { board_.abort(); }
 
  private:
@@ -48,6 +52,11 @@ class TwoLevelSum {
 
   template <class T>
   class Pass;
+  template <class T>
+  class Sum;
+  class Gather;
+
+  std::size_t host_of(int rank) const;
 
   TcpTransport& transport_;
   const std::vector<HostBlock> hosts_;

@@ -71,6 +71,26 @@ TEST_CASE("sums over two levels have the bits of one level, however many ranks t
                   sum_of<double>(over_tcp, ranks, 1000, DType::kF64)));
 }
 
+TEST_CASE("parts over two levels are right, however many ranks the hosts have") {
+  const std::vector<int> sizes =
+      GENERATE(values<std::vector<int>>({{1, 3}, {3, 1}, {2, 1, 2}, {1, 2, 3}, {2, 2, 2, 2}}));
+  const int ranks = std::accumulate(sizes.begin(), sizes.end(), 0);
+  constexpr std::size_t kCount = 150'007;
+  const std::vector<float> sums = sum_of<float>(over_tcp, ranks, kCount, DType::kF32);
+  const auto errors = run_ranks(on_hosts(sizes), ranks, [&](Communicator& comm) {
+    for (const std::vector<OwnedRange>& parts : layouts(kCount, ranks)) {
+      std::vector<float> values = awkward(comm.rank(), kCount);
+      comm.reduce_scatter_sum(values, parts);
+      for (const auto& [range, rank] : parts)
+        if (rank != comm.rank())
+          std::fill(values.data() + range.begin, values.data() + range.end, -1.0f);
+      comm.all_gather(std::as_writable_bytes(std::span(values)), in_bytes(parts, sizeof(float)));
+      if (!are_equal(values, sums)) throw Error(ErrorKind::kInternal, "other values");
+    }
+  });
+  CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+}
+
 TEST_CASE("over two levels: sums are right and bit-identical on all ranks and from run to run") {
   check_sums(over_two_levels);
 }

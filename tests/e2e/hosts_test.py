@@ -274,13 +274,15 @@ class HostsTest(HostsCase):
 
     def test_sums_over_two_levels_send_half_and_have_the_bits_of_one(self):
         folder = self.prepare('levels', 3)
-        sent = {}
-        for run, flags in (('two', ()), ('one', ('--distributed.backend', 'gloo'))):
-            before = self.hosts.sent('b', 'eth0')
-            self.train_on_hosts(folder, run, '--model.n_embd', '128', '--checkpoint.save_interval', '0', *flags)
-            sent[run] = self.hosts.sent('b', 'eth0') - before
-        self.assertLess(sent['two'], 0.7 * sent['one'])
-        self.assertEqual(self.losses(folder, 'two'), self.losses(folder, 'one'))
+        for stage in ('0', '2'):
+            sent = {}
+            for levels, flags in (('two', ()), ('one', ('--distributed.backend', 'gloo'))):
+                before = self.hosts.sent('b', 'eth0')
+                self.train_on_hosts(folder, levels + stage, '--model.n_embd', '128', '--checkpoint.save_interval', '0', '--zero_optimization.stage', stage,
+                                    *flags)
+                sent[levels] = self.hosts.sent('b', 'eth0') - before
+            self.assertLess(sent['two'], 0.7 * sent['one'], stage)
+            self.assertEqual(self.losses(folder, 'two' + stage), self.losses(folder, 'one' + stage))
 
     def test_training_goes_through_the_network_that_is_named(self):
         folder = self.prepare('networks', 3)
