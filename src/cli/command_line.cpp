@@ -128,6 +128,8 @@ Command& choose(std::vector<std::string>& args, const Commands& commands) {
   if (!is_group && args[0].ends_with(".json"))
     throw usage(fmt::format("{} is not a command", args[0]),
                 fmt::format("to train from it: hgtrain --config {}", args[0]));
+  if (const std::string hint = hint_for_script(args[0]); !hint.empty())
+    throw usage(fmt::format("{} is not a command", args[0]), hint);
   const std::string typed = is_group ? args[0] + " " + args[1] : args[0];
   const std::string meant =
       nearest_command(is_group ? args[1] : args[0], commands, is_group ? args[0] : "");
@@ -238,6 +240,19 @@ std::optional<Error> wrong_choice(const std::string& what) {
                meant.empty() ? "" : fmt::format("did you mean {}?", meant));
 }
 
+/// CLI11's message with the name that was typed: CLI11 calls an option by the first of its names.
+std::string with_typed_name(std::string what, const CLI::App& app,
+                            const std::vector<std::string>& args) {
+  const std::size_t begin = what.find("--"), end = what.find_first_of(" :", begin);
+  if (begin == std::string::npos || end == std::string::npos) return what;
+  const CLI::Option* option = app.get_option_no_throw(what.substr(begin, end - begin));
+  for (const std::string& arg : args)
+    if (const std::string name = arg.substr(0, arg.find('='));
+        option && name.starts_with("--") && app.get_option_no_throw(name) == option)
+      return what.replace(begin, end - begin, name);
+  return what;
+}
+
 /// CLI11's message as it is if it says what to do, otherwise in our words.
 std::string reworded(const std::string& what) {
   const std::string convert = "Could not convert: ";
@@ -255,6 +270,8 @@ std::string wanted(const CLI::App& app, const std::string& what) {
   if (!what.starts_with("Could not convert: ") || dashes == std::string::npos) return "";
   const CLI::Option* option = app.get_option_no_throw(flag.substr(dashes));
   if (option == nullptr) return "";
+  const std::string value = what.substr(std::min(flag.size() + 3, what.size()));
+  if (std::string hint = hint_for_value(flag.substr(dashes), value); !hint.empty()) return hint;
   return fmt::format("{} takes a {}number: {}", flag.substr(dashes),
                      option->get_type_name() == "FLOAT" ? "" : "whole ", option->get_description());
 }
@@ -291,7 +308,7 @@ void refuse_extras(const CLI::App& app, const Command& command, const Commands& 
   }
 }
 
-void parse(CLI::App& app, const Command& command, std::vector<std::string> args,
+void parse(CLI::App& app, const Command& command, const std::vector<std::string>& args,
            const Commands& commands) {
   const std::string help = fmt::format("hgtrain help {}", command.name());
   const auto not_empty = [](const std::string& value) {
@@ -302,13 +319,13 @@ void parse(CLI::App& app, const Command& command, std::vector<std::string> args,
       option->check(not_empty, "", "");
   refuse_missing_values(app, args);
   try {
-    std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
-    app.parse(std::move(args));
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 takes the last first
   } catch (const CLI::ParseError& e) {
     refuse_extras(app, command, commands);  // what is required may stand there, without its flag
-    if (const std::optional<Error> wrong = wrong_choice(e.what())) throw *wrong;
-    const std::string hint = wanted(app, e.what());
-    throw usage(reworded(e.what()), hint.empty() ? help : hint);
+    const std::string what = with_typed_name(e.what(), app, args);
+    if (const std::optional<Error> wrong = wrong_choice(what)) throw *wrong;
+    const std::string hint = wanted(app, what);
+    throw usage(reworded(what), hint.empty() ? help : hint);
   }
   refuse_extras(app, command, commands);
 }
@@ -373,7 +390,7 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
     print_help(command, app);
     return 0;
   }
-  parse(app, command, std::move(args), commands);
+  parse(app, command, args, commands);
   if (!log_level.empty()) ::setenv(kLogVariable, log_level.c_str(), 1);
   const LogSession log("launcher", log_level_from_environment(LogLevel::kWarning),
                        /*asynchronous=*/false);

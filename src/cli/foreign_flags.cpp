@@ -35,6 +35,12 @@ constexpr std::string_view kRunLogs =
     "leave it out: output is in logs/rank_N.log of the run folder";
 constexpr std::string_view kShow =
     "ranks whose output is printed: --show 0,2-5; files have the output of all ranks";
+constexpr std::string_view kOwnFlag =
+    "flags of the program follow it: hgtrain launch ... -- python3 train.py --deepspeed FILE";
+constexpr std::string_view kNetwork =
+    "iface=NAME in the lines of a hostfile, which also sets NCCL_SOCKET_IFNAME";
+constexpr std::string_view kNoMpi =
+    "leave it out: the hosts are reached by ssh, or by mpirun with --launcher openmpi";
 
 /// Flags of torchrun, the deepspeed launcher, accelerate, horovodrun, mpirun and HF's Trainer, for
 /// `train` and `launch`.
@@ -72,8 +78,39 @@ constexpr ForeignFlag kLaunching[] = {
     {"--prefix_output_with_timestamp", "leave it out; `| ts` puts the time before each line"},
     {"--tag_output", "leave it out: each line begins with its rank"},
     {"--standalone", "leave it out: workers of one machine always find each other"},
+    {"--local_rank", "leave it out: each worker gets its number as LOCAL_RANK"},
+    {"--use_env", "leave it out: each worker gets its number as LOCAL_RANK"},
+    {"--virtual_local_rank", "leave it out: LOCAL_RANK counts the workers of a host from 0"},
+    {"--role", "leave it out: each line begins with its rank"},
+    {"--start_method", "leave it out: each worker is a process of its own"},
+    {"--monitor_interval", "leave it out: the end of a worker is noticed at once"},
+    {"--event_log_handler", "leave it out: run.json says how the job ended"},
+    {"--signals_to_handle", "leave it out: SIGTERM, SIGINT, SIGHUP and SIGQUIT are passed on"},
+    {"--logs_specs", "ranks whose output is printed: --show 0,2-5"},
+    {"--duplicate_stdout_filters", "ranks whose output is printed: --show 0,2-5"},
+    {"--duplicate_stderr_filters", "ranks whose output is printed: --show 0,2-5"},
+    {"--local_addr", "addr=ADDRESS in the line of a hostfile"},
+    {"--autotuning", "leave it out: hgtrain tunes no settings"},
+    {"--multi_gpu", "leave it out: one worker is started for each visible GPU"},
+    {"--gpu_ids", "choose GPUs of this machine: --include localhost:0,2"},
+    {"--gloo", kNoMpi},
+    {"--mpi", kNoMpi},
+    {"--network_interface", kNetwork},
+    {"--network_interfaces", kNetwork},
+    {"--min_np", kElastic},
+    {"--max_np", kElastic},
+    {"--start_timeout", "for nodes that are started one by one: --join_timeout SECONDS"},
+    {"--verbose", "use --log_level info"},
 };
 constexpr ForeignFlag kProgram[] = {
+    {"--deepspeed", kOwnFlag},
+    {"--deepspeed_config", kOwnFlag},
+    {"--run_path", "name the whole command: -- python3 FILE"},
+    {"--mixed_precision", "use --env ACCELERATE_MIXED_PRECISION=VALUE"},
+    {"--dynamo_backend", "use --env ACCELERATE_DYNAMO_BACKEND=VALUE"},
+    {"--config_file", "leave it out: give what it says as flags"},
+    {"--cpu", "use --num_workers N --env ACCELERATE_USE_CPU=true"},
+    {"--timeline_filename", "use --env HOROVOD_TIMELINE=FILE"},
     {"--module", "name the whole command: -- python3 -m MODULE"},
     {"-m", "name the whole command: -- python3 -m MODULE"},
     {"--no_python", "leave it out: the program after -- is started as it is"},
@@ -93,6 +130,10 @@ constexpr ForeignFlag kTraining[] = {
     {"--output_filename", kRunLogs},
     {"--deepspeed", "name the file: --config FILE"},
     {"--deepspeed_config", "use --config FILE"},
+    {"--config_file", "use --config FILE"},
+    {"--cpu", "use --device cpu"},
+    {"--dynamo_backend", "leave it out: nothing is compiled for a job"},
+    {"--timeline_filename", "use --trace FILE"},
     {"--output_dir", "use --run_dir DIR"},
     {"--save", "use --run_dir DIR"},
     {"--load", "use --resume auto, or --resume FOLDER"},
@@ -176,16 +217,39 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
   return training.empty() && flag.size() > 2 ? hint_from_keys(flag.substr(2)) : training;
 }
 
+std::string hint_for_script(const std::string& word) {
+  if (!word.ends_with(".py")) return "";
+  return fmt::format(
+      "to start a script of your own: hgtrain launch ... -- python3 {} ...; hgtrain "
+      "itself trains from a config: hgtrain --config FILE",
+      shell_line({word}));
+}
+
+std::string hint_for_value(std::string_view flag, std::string_view value) {
+  if (flag != "--nproc_per_node" && flag != "--num_workers" && flag != "--num_gpus" &&
+      flag != "--num_accelerators")
+    return "";
+  if (value == "gpu" || value == "auto")
+    return "leave it out: one worker is started for each visible GPU";
+  return value == "cpu" ? "for a worker on each core: --num_workers $(nproc)" : "";
+}
+
 std::string hint_for_word(std::string_view command, const std::string& word) {
   const std::string typed = shell_line({word});
-  if (command == "train") return "use hgtrain --config " + typed;
+  const std::string script = hint_for_script(word);
+  if (command == "train") return script.empty() ? "use hgtrain --config " + typed : script;
   if (command == "data prepare") return fmt::format("use --input {}", typed);
   if (command == "generate")
     return std::filesystem::is_directory(word)
                ? fmt::format("use --model {} --prompt TEXT", typed)
                : fmt::format("use --model FOLDER --prompt {}", typed);
   if (command == "launch")
-    return fmt::format("put -- before the program: hgtrain launch ... -- {} ...", typed);
+    return script.empty()
+               ? fmt::format("put -- before the program: hgtrain launch ... -- {} ...", typed)
+               : fmt::format(
+                     "put -- and the interpreter before the script: hgtrain launch ... -- "
+                     "python3 {} ...",
+                     typed);
   return "";
 }
 

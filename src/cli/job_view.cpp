@@ -63,8 +63,9 @@ JobView::JobView(std::string run_dir, bool holds_run, RunFile run, ConsoleStyle 
   log(fmt::format("{} {}\n", run_.started_at, shell_line(run_.command)));
   if (const auto saved = Branch(run_dir_).newest) {
     run_.last_checkpoint = saved->path;
-    run_.start_step = run_.finished_steps = saved->step;
+    run_.start_step = saved->step;
   }
+  run_.finished_steps = run_.start_step;
   if (!holds_run_) write_run_file(run_dir_, run_, console_.summary());
 }
 
@@ -116,7 +117,7 @@ void JobView::on_started(const nlohmann::json& body) {
 void JobView::add_status(nlohmann::json& status) const {
   if (!started_ && status["state"] == "running") status["state"] = "starting";
   status["started_at"] = run_.started_at;
-  status["step"] = run_.finished_steps;
+  status["step"] = *run_.finished_steps;
   status["total_steps"] = total_steps_;
   if (console_.summary().steps() > 0) status["loss"] = console_.summary().last().loss;
   if (const auto eta_s = console_.eta_seconds()) status["eta_s"] = *eta_s;
@@ -141,7 +142,7 @@ void JobView::finish(Verdict verdict) {
     if (verdict.rank >= 0 && verdict.rank < std::ssize(run_.workers))
       verdict.place = run_.workers[static_cast<std::size_t>(verdict.rank)].place;
     // Heartbeats are a second apart; what is in the metrics has been finished by all ranks.
-    verdict.step = std::max(verdict.step, run_.finished_steps);
+    verdict.step = std::max(verdict.step, *run_.finished_steps);
   }
   conclude(run_, verdict);
   write();

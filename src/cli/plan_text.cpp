@@ -218,6 +218,10 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
   const Config& config = plan.config;
   const ParameterTable table = parameters_of(plan);
   std::string text = banner(plan, run_dir);
+  if (plan.epoch_samples == 0)
+    text +=
+        "data        not looked at, because model.vocab_size is given; training may still refuse "
+        "it\n";
   const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
   std::string lines;
   std::int64_t max_offloaded = 0;  // of a worker

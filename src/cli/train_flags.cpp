@@ -79,8 +79,9 @@ void take_this_machine(TrainFlags& flags) {
   flags.on_hosts = {.master_port = flags.on_hosts.master_port};
   for (const auto& [name, value] : host_environment(hosts[0]))
     ::setenv(name.c_str(), value.c_str(), 1);
-  if (hosts[0].workers > 0 && !flags.num_workers)
-    (flags.device == "cpu" ? flags.num_workers : flags.num_gpus) = hosts[0].workers;
+  if (hosts[0].workers == 0 || flags.num_workers || flags.num_gpus) return;
+  const bool on_gpus = flags.device != "cpu" && !hosts[0].devices.empty();
+  (on_gpus ? flags.num_gpus : flags.workers_here) = hosts[0].workers;
 }
 
 }  // namespace hgt

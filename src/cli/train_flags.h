@@ -15,7 +15,8 @@ struct TrainFlags {
   std::optional<std::string> config_text;  ///< if it is a file of another machine
   std::optional<std::int64_t> num_gpus;
   std::optional<std::int64_t> num_workers;
-  HostFlags on_hosts;  ///< empty = this machine
+  std::optional<std::int64_t> workers_here;  ///< on GPUs if this machine has some, else on its CPU
+  HostFlags on_hosts;                        ///< empty = this machine
   /// For a later attempt that runs on other hosts than the first: its hosts, and the batch size
   /// that it keeps.
   std::vector<JobHost> world;
@@ -38,8 +39,8 @@ struct TrainFlags {
 /// Error(kConfig) if flags contradict each other.
 void check_flags(const TrainFlags& flags);
 
-/// If the flags name only localhost, turns them into those of a job on this machine, and sets
-/// CUDA_VISIBLE_DEVICES if they choose GPUs.
+/// If the flags name only localhost, turns them into those of a job on this machine. If they choose
+/// slots, these are GPUs, and CUDA_VISIBLE_DEVICES is set to them.
 void take_this_machine(TrainFlags& flags);
 
 /// The hosts of `world` or, if that is empty, of `on_hosts`, each with the number of its workers.

@@ -77,16 +77,18 @@ Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded) {
   const HardwareConfig& hardware = loaded.config.hardware;
   const bool on_gpus = flags.num_gpus || !flags.gpu.empty();
   const std::string device = on_gpus ? "cuda" : flags.num_workers ? "cpu" : hardware.device;
-  if (device == "cpu") return {"cpu", flags.num_workers.value_or(1)};
+  const std::int64_t on_cpu = flags.num_workers.value_or(flags.workers_here.value_or(1));
+  if (device == "cpu") return {"cpu", on_cpu};
   if (flags.dry_run && on_gpus)  // they need not be on this machine
-    return {"cuda", flags.num_gpus.value_or(1),
+    return {"cuda", flags.num_gpus.value_or(flags.workers_here.value_or(1)),
             flags.gpu.empty() ? 0 : known_gpu(flags.gpu).compute_capability};
   const VisibleDevices visible = visible_gpus();
   if (device != "cuda" && visible.gpus.empty()) {
     const bool driver_failed = visible.machine.nvml_result > 0;
-    return {"cpu", 1, 0, driver_failed ? "training on the CPU: " + visible.found : ""};
+    return {"cpu", on_cpu, 0, driver_failed ? "training on the CPU: " + visible.found : ""};
   }
-  const auto workers = flags.num_gpus.value_or(std::max<std::int64_t>(1, std::ssize(visible.gpus)));
+  const auto workers = flags.num_gpus.value_or(
+      flags.workers_here.value_or(std::max<std::int64_t>(1, std::ssize(visible.gpus))));
   if (!flags.dry_run) require_gpus(hardware.oversubscribe ? 1 : static_cast<int>(workers), visible);
   const std::span used =
       std::span(visible.gpus)
@@ -367,7 +369,8 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   // found.
   const auto counted = !hosts_of(flags).empty() ? std::nullopt
                        : flags.num_workers      ? flags.num_workers
-                                                : flags.num_gpus;
+                       : flags.num_gpus         ? flags.num_gpus
+                                                : flags.workers_here;
   const LoadResult first = load(counted);
   const Devices devices = choose_devices(flags, first);
   const auto fits = [&](std::int64_t world) {

@@ -277,7 +277,8 @@ void check_complete(Loading& loading) {
                       loading.refused("training.train_iters") ||
                       loading.refused("training.num_epochs") ||
                       loading.refused("training.train_samples");
-  const bool width = t.seq_length > 0 || loading.refused("training.seq_length");
+  const bool width = t.seq_length > 0 || loading.refused("training.seq_length") ||
+                     loading.refused("model.init") || loading.refused("model.config");
   if (!length && !width)
     missing(
         "training.train_iters and training.seq_length are missing: they say how long to train, and "

@@ -263,6 +263,7 @@ class Walk {
     if (elsewhere.empty() && !find_row(root_section(), key)) elsewhere = path_elsewhere(key);
     if (!elsewhere.empty()) return fmt::format("did you mean {}?", elsewhere);
     const std::string meant = meant_by(key, names_of(table, type, true));
+    loading_.mistyped.insert(section + "." + meant);
     if (!meant.empty()) return fmt::format("did you mean {}?", meant);
     if (find_row(root_section(), key)) return fmt::format("{} belongs outside any section", key);
     return overview(key, names_of(table, type, false));
@@ -298,6 +299,7 @@ class Walk {
     const bool is_typed = place(pointer).file.empty();
     if (!is_typed && (splits ? splits_nothing(value) : asks_for_nothing(value)))
       return loading_.unknown.push_back(key);
+    if (!path.empty()) loading_.mistyped.insert(path);
     loading_.problem(
         Severity::kError, place(pointer), fmt::format("there is no key {}", key),
         path.empty() ? std::string(foreign->hint) : fmt::format("did you mean {}?", path));
@@ -308,6 +310,7 @@ class Walk {
                           const std::string& pointer) {
     std::string meant =
         nearest(key, names_of(table, "", true), std::min<std::size_t>(2, key.size() / 3));
+    if (path.empty()) loading_.mistyped.insert(meant);
     if (const std::size_t dot = key.find('.');
         path.empty() && dot != std::string::npos && key.size() <= kMaxLetters)
       meant = fmt::format("{{\"{}\": {{\"{}\": ...}}}}", key.substr(0, dot), key.substr(dot + 1));

@@ -30,6 +30,7 @@ std::string Loading::model_key(const std::string& key) const {
 }
 
 bool Loading::refused(const std::string& path) const {
+  if (mistyped.contains(path)) return true;
   const auto given = given_keys.find(path);
   return given != given_keys.end() &&
          std::any_of(result.problems.begin(), result.problems.end(), [&](const Problem& problem) {

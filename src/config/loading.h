@@ -39,6 +39,7 @@ struct Loading {
   std::vector<std::string> unknown;         ///< unknown keys in places where DeepSpeed ignores them
   std::vector<KeyReport> unmatched_keys;    ///< keys that match no row of the table
   std::vector<std::string> autos_dropped;   ///< keys whose "auto" has no rule
+  std::set<std::string> mistyped;           ///< paths that unknown keys seem to mean
   std::int64_t data_workers = 1;            ///< data-parallel size
 
   Config& config() { return result.config; }
@@ -52,7 +53,7 @@ struct Loading {
   /// A key of the model in the spelling of the file, else in that of the model's family: for
   /// messages.
   std::string model_key(const std::string& key) const;
-  /// Whether the key was given with a value that was refused.
+  /// Whether the key was given with a value that was refused, or under a wrong name.
   bool refused(const std::string& path) const;
   /// The number that was given for a key, `otherwise` if nothing or no number was given.
   double number(const std::string& path, double otherwise) const;

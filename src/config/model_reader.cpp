@@ -6,6 +6,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/suggest.h"
 #include "hgtrain/config/hf_config.h"
 #include "hgtrain/config/model_family.h"
 #include "hgtrain/config/run_checkpoints.h"
@@ -68,7 +69,7 @@ class ModelReader {
       is_unread_ = true;
       return;
     }
-    add(std::move(file));
+    if (!is_other_family(file, path, named_by)) add(std::move(file));
   }
 
   void add_text(const std::string& text, const std::string& name) { add(parse(text, name)); }
@@ -96,6 +97,24 @@ class ModelReader {
       parameters->second.value.erase("rope_theta");
     loading_.given_keys.merge(file.given_keys);
     from_file_ = true;
+  }
+
+  /// Whether the config names another family than its weights have, which is one error instead of
+  /// many about keys of the family.
+  bool is_other_family(const Loading& file, const std::string& path, const std::string& named_by) {
+    const Json* const ours = value("model_type");
+    const auto theirs = file.given_keys.find("model.model_type");
+    if (named_by != "model.init" || !ours || !ours->is_string() ||
+        theirs == file.given_keys.end() || !theirs->second.value.is_string() ||
+        lower(ours->get<std::string>()) == lower(theirs->second.value.get<std::string>()))
+      return false;
+    error("model_type",
+          fmt::format("model.model_type = {}, but the weights in {} are those of a model with "
+                      "model_type = {}",
+                      ours->dump(), path, theirs->second.value.dump()),
+          "leave it out, and the other keys of its family: model.init takes the architecture from "
+          "its folder");
+    return true;
   }
 
   /// A given value; nullptr if there is none.

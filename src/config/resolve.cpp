@@ -57,7 +57,9 @@ void resolve_scheduler(Loading& loading) {
     if (steps > 0)
       follows("total_num_steps", static_cast<double>(steps), "training.train_iters");
     else if (!loading.has_origin("scheduler.params.total_num_steps") &&
-             loading.config().training.num_epochs == 0)
+             loading.config().training.num_epochs == 0 &&
+             !loading.refused("training.train_iters") && !loading.refused("training.num_epochs") &&
+             !loading.refused("training.train_samples"))
       loading.problem_at(Severity::kMissing, "scheduler.type",
                          fmt::format("{} needs scheduler.params.total_num_steps", scheduler.type),
                          "give it, or training.train_iters");
@@ -67,11 +69,17 @@ void resolve_scheduler(Loading& loading) {
 /// Resolves the length of the run, which is given in one of three ways; samples become steps.
 void resolve_length(Loading& loading) {
   TrainingConfig& training = loading.config().training;
-  const auto typed = loading.origins.find("training.train_iters");
-  if (training.train_iters > 0 && typed != loading.origins.end() &&
-      typed->second.kind == OriginKind::kFlag) {  // it overrides the file's length
-    training.train_samples = 0;
-    training.num_epochs = 0;
+  const auto is_typed = [&](const char* path) {
+    const auto origin = loading.origins.find(path);
+    return origin != loading.origins.end() && origin->second.kind == OriginKind::kFlag;
+  };
+  const bool steps = is_typed("training.train_iters") && training.train_iters > 0,
+             samples = is_typed("training.train_samples") && training.train_samples > 0,
+             epochs = is_typed("training.num_epochs") && training.num_epochs > 0;
+  if (steps || samples || epochs) {  // the length on the command line overrides the file's
+    if (!steps) training.train_iters = 0;
+    if (!samples) training.train_samples = 0;
+    if (!epochs) training.num_epochs = 0;
   }
   const int given =
       (training.train_iters > 0) + (training.train_samples > 0) + (training.num_epochs > 0);

@@ -94,9 +94,7 @@ void describe_stop(const AttemptRecord& attempt, Verdict& out) {
   }
   if (out.exit_code == 0) return;
   out.outcome = Verdict::Outcome::kStopped;
-  out.reason = attempt.stop_signal
-                   ? fmt::format("stopped by SIG{}", sigabbrev_np(attempt.stop_signal))
-                   : "stopped early";
+  out.reason = attempt.stop_signal ? "stopped by " + attempt.stopped_by : "stopped early";
   if (first && own_workers) out.reason += "; not every rank left in time, so some were killed";
 }
 

@@ -36,7 +36,8 @@ struct AttemptRecord {
   std::vector<HostRanks> hosts;
   std::vector<RankView> ranks;
   std::map<int, Failure> failures = {};  ///< by Failure::key()
-  int stop_signal = 0;  ///< the signal with which the user stopped the job, 0 = none
+  int stop_signal = 0;          ///< the signal with which the user stopped the job, 0 = none
+  std::string stopped_by = {};  ///< that signal's name, or the command with which the user did it
   int master_port = 0;
   std::string port_user = {};  ///< the process that has taken MASTER_PORT
 

@@ -99,10 +99,13 @@ void Coordinator::on_stage(Stage stage) {
   context_.finished();
 }
 
-void Coordinator::stop(int signal) {
+void Coordinator::stop(int signal, const std::string& by) {
   if (stages_.stage() >= Stage::kAborting) return;
   if (signal == SIGUSR1 && !spec_.own_workers) return relay(signal, MessageKind::kStop);
-  if (record_.stop_signal == 0) record_.stop_signal = signal;
+  if (record_.stop_signal == 0) {
+    record_.stop_signal = signal;
+    record_.stopped_by = by;
+  }
   if (spawned_) commands_.ask_to_stop(signal);
   stages_.advance(Stage::kStopping);
 }

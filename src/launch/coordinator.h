@@ -46,8 +46,8 @@ class Coordinator {
   void on_lost(const AgentLink& link, const std::string& why);
 
   /// Handles the user's request to stop: hgtrain's workers finish their step and save; other
-  /// programs get the signal.
-  void stop(int signal);
+  /// programs get the signal. `by` names it for the verdict: "SIGTERM", or a command.
+  void stop(int signal, const std::string& by);
   /// hgtrain's workers finish their step and save, so that another attempt can resume from there.
   void stop_for_another();
   /// Passes on a signal that does not ask the job to stop; hgtrain's workers get `command` instead.

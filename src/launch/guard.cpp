@@ -21,6 +21,7 @@
 
 #include "children.h"
 #include "process_title.h"
+#include "program.h"
 
 namespace hgt {
 namespace {
@@ -235,7 +236,7 @@ pid_t wait_for_start(int rank, const std::string& path, int status_fd) {
   if (worker == 0) throw_no_resources(rank, "no process");
   throw Error(ErrorKind::kConfig,
               fmt::format("cannot execute {}: {}", path, std::strerror(error_number)),
-              error_number == ENOEXEC ? "a script needs a first line like #!/bin/sh" : "");
+              error_number == ENOEXEC ? first_line_hint(path) : "");
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
       quiet = &pulse;
   if (quiet)
     return Hang{quiet->rank,
-                fmt::format("no heartbeat for {:.0f} s: rank {} was {}{}",
+                fmt::format("no heartbeat for {:.0f} s: at its last one, rank {} was {}{}",
                             seconds(now_ns - quiet->heard_ns), quiet->rank, place(quiet->last),
                             furthest_other(pulses, *quiet)),
                 "a debugger, SIGSTOP, or a machine that swaps or sleeps can stop a process"};

@@ -88,7 +88,7 @@ void refuse_without_hosts(const HostFlags& flags) {
         refused("--include and --exclude need --hosts or --hostfile, whose hosts they choose from",
                 "to choose GPUs of this machine, use --include localhost:0,2"));
   if (!flags.num_nodes.empty() && node_range(flags.num_nodes).max != 1)
-    wrong.add(refused(fmt::format("--num_nodes {} needs hosts", flags.num_nodes),
+    wrong.add(refused(fmt::format("--num_nodes {} (--nnodes) needs hosts", flags.num_nodes),
                       "name them with --hosts a:4,b:4 or --hostfile FILE; or start the command on "
                       "each node, with its --node_rank"));
   if (!flags.node_rank && !flags.master_addr.empty() && flags.master_addr != "127.0.0.1" &&

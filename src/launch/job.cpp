@@ -265,7 +265,12 @@ class Job {
 
   void on_signal(int signal) {
     log_info("SIG{} received", sigabbrev_np(signal));
-    if (!coordinator_) return stop_before_the_start(signal);
+    obey(signal, fmt::format("SIG{}", sigabbrev_np(signal)));
+  }
+
+  /// Acts on a signal, or on what asks for the same: `by` names it for the verdict.
+  void obey(int signal, const std::string& by) {
+    if (!coordinator_) return stop_before_the_start(signal, by);
     if (signal == SIGINT && ++interrupts_ >= 2) return kill_by("a second Ctrl-C");
     if (done_) return;
     if (signal == SIGUSR2) return coordinator_->relay(signal, MessageKind::kCheckpoint);
@@ -274,14 +279,13 @@ class Job {
       const bool is_first = !std::exchange(stopping_, true);
       if (is_first) spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
     }
-    coordinator_->stop(signal);
+    coordinator_->stop(signal, by);
   }
 
-  void stop_before_the_start(int signal) {
+  void stop_before_the_start(int signal, const std::string& by) {
     verdict_.outcome = Verdict::Outcome::kStopped;
     verdict_.exit_code = 128 + signal;
-    verdict_.reason =
-        fmt::format("stopped by SIG{} before all hosts had answered", sigabbrev_np(signal));
+    verdict_.reason = fmt::format("stopped by {} before all hosts had answered", by);
     end_loop(verdict_.exit_code);
   }
 
@@ -315,13 +319,13 @@ class Job {
     if (now && coordinator_)
       kill_by("hgtrain stop --now");
     else
-      on_signal(SIGTERM);
+      obey(SIGTERM, "hgtrain stop");
   }
 
   void on_console_gone() {
     if (std::exchange(console_gone_, true) || done_) return;
     notice("nobody reads the output any more: stopping");
-    asio::post(io_, [this] { on_signal(SIGTERM); });
+    asio::post(io_, [this] { obey(SIGTERM, "hgtrain, because nobody reads its output any more"); });
   }
 
   JobSpec spec_;

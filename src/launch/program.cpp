@@ -1,3 +1,5 @@
+#include "program.h"
+
 #include <algorithm>
 #include <fstream>
 #include <string_view>
@@ -19,39 +21,51 @@ bool is_program(const std::string& path) {
          access(path.c_str(), X_OK) == 0;
 }
 
-/// What would run a file that is not executable: the program of its #! line, else by its name.
-std::string interpreter_of(const std::string& path) {
-  constexpr std::pair<std::string_view, std::string_view> kByName[] = {
-      {".py", "python3"}, {".sh", "bash"},   {".pl", "perl"},
-      {".jl", "julia"},   {".R", "Rscript"}, {".js", "node"}};
+/// The program of a file's #! line; "" if there is none.
+std::string program_of_first_line(const std::string& path) {
   std::string line(128, '\0');
   std::ifstream(path).read(line.data(), static_cast<std::streamsize>(line.size()));
   line.erase(std::min(line.find_first_of(std::string_view("\r\n\0", 3)), line.size()));
   const bool printable =
       std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; });
-  if (line.starts_with("#!") && printable) {
-    line.erase(0, std::max<std::size_t>(line.find_first_not_of(' ', 2), 2));
-    const std::string_view env = "/usr/bin/env ";
-    return line.starts_with(env) ? line.substr(env.size()) : line;
-  }
+  if (!line.starts_with("#!") || !printable) return "";
+  line.erase(0, std::max<std::size_t>(line.find_first_not_of(' ', 2), 2));
+  const std::string_view env = "/usr/bin/env ";
+  return line.starts_with(env) ? line.substr(env.size()) : line;
+}
+
+/// What runs a script, by its name; "" if that is not known.
+std::string interpreter_by_name(const std::string& path) {
+  constexpr std::pair<std::string_view, std::string_view> kByName[] = {
+      {".py", "python3"}, {".sh", "bash"},   {".pl", "perl"},
+      {".jl", "julia"},   {".R", "Rscript"}, {".js", "node"}};
   for (const auto& [ending, program] : kByName)
     if (path.ends_with(ending)) return std::string(program);
   return "";
 }
 
 std::string how_to_run(const std::string& path) {
-  const std::string interpreter = interpreter_of(path);
-  return fmt::format("`chmod +x {}`", path) +
-         (interpreter.empty()
-              ? ""
-              : fmt::format(", or start it through its interpreter: {} {}", interpreter, path));
+  constexpr auto kThrough = "start it through its interpreter: {} {}";
+  const std::string make_executable = fmt::format("`chmod +x {}`", path);
+  if (const std::string own = program_of_first_line(path); !own.empty())
+    return fmt::format("{}, or {}", make_executable, fmt::format(kThrough, own, path));
+  const std::string known = interpreter_by_name(path);
+  return known.empty() ? make_executable : fmt::format(kThrough, known, path);
+}
+
+/// If there is no program of that name, because it is a whole command.
+std::string if_whole_command(const std::string& program) {
+  return program.find(' ') == std::string::npos
+             ? ""
+             : "leave out the quotes: a program and its arguments are words of their own";
 }
 
 /// Why `path`, which was meant, cannot be run.
 [[noreturn]] void refuse_program(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0)
-    throw Error(ErrorKind::kConfig, fmt::format("there is no program {}", path));
+    throw Error(ErrorKind::kConfig, fmt::format("there is no program {}", path),
+                if_whole_command(path));
   if (!S_ISREG(status.st_mode))
     throw Error(ErrorKind::kConfig,
                 fmt::format("{} is not a program but a folder or device", path));
@@ -59,6 +73,15 @@ std::string how_to_run(const std::string& path) {
 }
 
 }  // namespace
+
+std::string first_line_hint(const std::string& path) {
+  const std::string known = interpreter_by_name(path);
+  return known.empty() ? "a script needs a first line like #!/bin/sh"
+                       : fmt::format(
+                             "a script needs a first line like #!/usr/bin/env {0}; or "
+                             "start it through its interpreter: {0} {1}",
+                             known, path);
+}
 
 std::string find_program(const std::string& program, const std::string& path) {
   if (program.empty()) throw Error(ErrorKind::kConfig, "the name of the program is empty");
@@ -78,7 +101,7 @@ std::string find_program(const std::string& program, const std::string& path) {
               is_program(here) ? fmt::format("type {}", here)
               : access(here.c_str(), F_OK) == 0
                   ? fmt::format("{} is not executable: {}", program, how_to_run(program))
-                  : "");
+                  : if_whole_command(program));
 }
 
 }  // namespace hgt

@@ -78,7 +78,7 @@ Json run_json(const RunFile& run, const RunSummary& summary) {
           {"layout", layout},
           {"start_step", run.start_step},
           {"resumed_from", text_or_null(run.resumed_from)},
-          {"finished_steps", run.finished_steps},
+          {"finished_steps", or_null(run.finished_steps)},
           {"restarts", run.restarts},
           {"last_checkpoint", text_or_null(run.last_checkpoint)},
           {"summary", summary_json(summary)}};

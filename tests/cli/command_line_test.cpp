@@ -21,7 +21,7 @@ class Fake final : public Command {
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return "a test"; }
   void add_options(Options& options) override {
-    options.add("--num_gpus", seen_.num_gpus, "GPUs to train on");
+    options.add("--num_gpus,--num_accelerators", seen_.num_gpus, "GPUs to train on");
     options.add("--resume", seen_.resume, "a folder");
     options.add("--device", seen_.resume, "a device").one_of({"auto", "cuda", "cpu"});
     if (name_ == "generate") {
@@ -136,15 +136,24 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"--num", "2"}).find("no flag --num") != std::string::npos);  // no abbreviations
   CHECK(refusal({"--num_gpus", "many"}) ==
         "cannot understand --num_gpus = many | --num_gpus takes a whole number: GPUs to train on");
+  CHECK(refusal({"--num-accelerators=gpu"}) ==
+        "cannot understand --num_accelerators = gpu | leave it out: one worker is started for each "
+        "visible GPU");
   CHECK(refusal({"--num_gpus"}).find("--num_gpus needs a value") == 0);
   CHECK(refusal({"--num_gpus", ""}).find("--num_gpus needs a value") == 0);
   CHECK(refusal({"--num_gpus", "2", "--num_gpus", "2"}).find("--num_gpus is given twice") == 0);
   CHECK(refusal({"my.json"}) ==
         "my.json is not a command | to train from it: hgtrain --config my.json");
+  CHECK(refusal({"train.py", "--config", "my.json"})
+            .starts_with("train.py is not a command | to start a script of your own: hgtrain "
+                         "launch ... -- python3 train.py ...;"));
+  CHECK(refusal({"--num_gpus", "8", "train.py", "--deepspeed", "ds.json"})
+            .find("launch ... -- python3 train.py ...") != std::string::npos);
+  CHECK(refusal({"--local_rank", "0"}).find("leave it out") != std::string::npos);
   CHECK(refusal({"--nproc-per-node", "2"}).find("--num_workers N") != std::string::npos);
   CHECK(refusal({"--lr", "1"}).find("--optimizer.params.lr") != std::string::npos);
   CHECK(refusal({"train", "my.json"}).find("hgtrain --config my.json") != std::string::npos);
-  CHECK(refusal({"launch", "w.py"}).find("-- w.py") != std::string::npos);
+  CHECK(refusal({"launch", "w.py"}).find("-- python3 w.py") != std::string::npos);
   CHECK(refusal({"data", "prepare", "books"}).find("--input books") != std::string::npos);
   CHECK(refusal({"data", "prepare", "--output", "x"}) ==
         "data prepare has no flag --output | did you mean --out?");

@@ -8,7 +8,8 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   CHECK(hint_for_flag("train", "--nproc_per_node").find("--num_workers") != std::string::npos);
   CHECK(hint_for_flag("launch", "--nproc_per_node").find("--num_workers") != std::string::npos);
   CHECK(hint_for_flag("train", "--deepspeed_config") == "use --config FILE");
-  CHECK(hint_for_flag("launch", "--deepspeed_config").empty());
+  CHECK(
+      hint_for_flag("launch", "--deepspeed_config").starts_with("flags of the program follow it"));
   CHECK(hint_for_flag("train", "--bf16") == "use --bf16.enabled true");
   CHECK(hint_for_flag("train", "--warmup_steps") ==
         "use --scheduler.params.warmup_num_steps VALUE");
@@ -44,6 +45,50 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   }
 }
 
+TEST_CASE("every flag of another launcher that is in the way is known for both commands") {
+  for (const char* command : {"train", "launch"})
+    for (const char* flag : {"--local_rank",
+                             "--use_env",
+                             "--virtual_local_rank",
+                             "--role",
+                             "--start_method",
+                             "--monitor_interval",
+                             "--event_log_handler",
+                             "--signals_to_handle",
+                             "--logs_specs",
+                             "--duplicate_stdout_filters",
+                             "--local_addr",
+                             "--autotuning",
+                             "--multi_gpu",
+                             "--gpu_ids",
+                             "--gloo",
+                             "--mpi",
+                             "--network_interface",
+                             "--min_np",
+                             "--start_timeout",
+                             "--verbose",
+                             "--mixed_precision",
+                             "--dynamo_backend",
+                             "--config_file",
+                             "--cpu",
+                             "--deepspeed",
+                             "--timeline_filename"}) {
+      INFO(command << " " << flag);
+      CHECK_FALSE(hint_for_flag(command, flag).empty());
+    }
+  CHECK(hint_for_flag("train", "--local_rank").starts_with("leave it out"));
+  CHECK(hint_for_flag("launch", "--start_timeout").ends_with("--join_timeout SECONDS"));
+  CHECK(hint_for_flag("launch", "--run_path") == "name the whole command: -- python3 FILE");
+}
+
+TEST_CASE("values that torchrun has for the number of workers are known") {
+  for (const char* value : {"gpu", "auto"})
+    CHECK(hint_for_value("--nproc_per_node", value).starts_with("leave it out"));
+  CHECK(hint_for_value("--num_workers", "cpu").ends_with("--num_workers $(nproc)"));
+  CHECK(hint_for_value("--num_workers", "many").empty());
+  CHECK(hint_for_value("--steps", "auto").empty());
+}
+
 TEST_CASE("the last part of a config key leads to the key") {
   CHECK(hint_for_flag("train", "--lr") == "did you mean --optimizer.params.lr?");
   CHECK(hint_for_flag("train", "--seed") == "did you mean --data.seed or --training.seed?");
@@ -54,7 +99,10 @@ TEST_CASE("the last part of a config key leads to the key") {
 
 TEST_CASE("a word without its flag leads to the flag") {
   CHECK(hint_for_word("data prepare", "my books") == "use --input 'my books'");
-  CHECK(hint_for_word("launch", "w.py").find("-- w.py") != std::string::npos);
+  CHECK(hint_for_word("launch", "w.py").ends_with("hgtrain launch ... -- python3 w.py ..."));
+  CHECK(hint_for_word("launch", "w.sh").ends_with("hgtrain launch ... -- w.sh ..."));
+  CHECK(hint_for_word("train", "my.json") == "use hgtrain --config my.json");
+  CHECK(hint_for_word("train", "w.py").find("launch ... -- python3 w.py ...") != std::string::npos);
   CHECK(hint_for_word("generate", "The") == "use --model FOLDER --prompt The");
   CHECK(hint_for_word("generate", "/") == "use --model / --prompt TEXT");
 }

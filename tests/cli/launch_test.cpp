@@ -311,8 +311,7 @@ TEST_CASE("flags of torchrun and deepspeed that mean the same are understood") {
     args.insert(args.end(), {"--", "sh", "-c", "echo $RANK of $WORLD_SIZE"});
     CHECK(Launch(args).out.find("[r1] 1 of 2\n") != std::string::npos);
   }
-  CHECK(
-      Launch({"--nproc_per_node", "gpu", "--", "true"}).says("--num_workers takes a whole number"));
+  CHECK(Launch({"--nproc_per_node", "gpu", "--", "true"}).says("leave it out: one worker"));
 }
 
 TEST_CASE("a dry run prints what each rank would get, and starts nothing") {

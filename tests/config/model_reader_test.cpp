@@ -180,6 +180,11 @@ TEST_CASE("keys next to model.init must agree with the model of its weights") {
         R"("scale_attn_by_inverse_layer_idx": true)", R"("tie_word_embeddings": false)",
         R"("n_positions": 64)", R"("vocab_size": 100)", R"("model_type": "llama")"})
     CHECK(refusal(gpt2, key) != "");
+  CHECK(
+      refusal(llama, R"("model_type": "gpt2", "n_embd": 48, "activation_function": "gelu")") ==
+      "model.model_type = \"gpt2\", but the weights in " + llama.path() +
+          " are those of a model with model_type = \"llama\" | leave it out, and the other keys of "
+          "its family: model.init takes the architecture from its folder\n");
   CHECK(refusal(llama, R"("num_key_value_heads": 4, "rope_theta": 7, "max_position_embeddings": 9,
       "attention_dropout": 0.5)") == "");
   for (const char* key :

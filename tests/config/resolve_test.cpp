@@ -115,6 +115,33 @@ TEST_CASE("the length of a run is given in steps, samples or epochs, and only on
       loaded("{" + batch + R"(, "training": {"num_epochs": 2}})", 1, {"training.train_iters", "3"});
   CHECK(problem_text(typed, Severity::kError) == "");
   CHECK(typed.config.training.train_iters == 3);
+  const LoadResult epochs =
+      loaded("{" + batch + R"(, "training": {"steps": 9}})", 1, {"training.num_epochs", "2"});
+  CHECK(problem_text(epochs, Severity::kError) == "");
+  CHECK(epochs.config.training.train_iters == 0);
+  CHECK(epochs.config.training.num_epochs == 2);
+  const LoadResult samples =
+      loaded("{" + batch + R"(, "training": {"steps": 9}})", 1, {"training.train_samples", "80"});
+  CHECK(problem_text(samples, Severity::kError) == "");
+  CHECK(samples.config.training.train_iters == 10);
+}
+
+TEST_CASE("what follows from a key that is refused is no problem of its own") {
+  const auto all = [](const std::string& text, std::vector<std::string> overrides = {}) {
+    const LoadResult result = loaded(text, 1, std::move(overrides));
+    return problem_text(result, Severity::kError) + problem_text(result, Severity::kMissing);
+  };
+  const std::string steps = all(R"({"train_batch_size": 8, "training": {"train_iters": -1},
+                                    "scheduler": {"type": "WarmupCosineLR"}})");
+  CHECK(contains(steps, "train_iters"));
+  CHECK_FALSE(contains(steps, "needs scheduler.params.total_num_steps"));
+  const std::string batch = all(R"({"train_batchsize": 8})");
+  CHECK(contains(batch, "there is no key train_batchsize"));
+  CHECK_FALSE(contains(batch, "the batch size is missing"));
+  const std::string model = all(
+      R"({"train_batch_size": 8, "model": {"init": "/nowhere/gpt2"}, "training": {"steps": 3}})");
+  CHECK(contains(model, "/nowhere/gpt2"));
+  CHECK_FALSE(contains(model, "training.seq_length is missing"));
 }
 
 TEST_CASE("epochs become steps once the data is known, and the schedule follows") {

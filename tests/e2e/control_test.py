@@ -152,16 +152,17 @@ class Launch(unittest.TestCase):
         second = self.job.call('launch', '--log_dir', 'logs', '--', 'true')
         self.assertIn('another job writes its logs to logs too', second)
         said = self.job.call('stop', 'logs')
-        self.assertIn('logs: stopped, exit code 3: stopped by SIGTERM', said)
+        self.assertIn('logs: stopped, exit code 3: stopped by hgtrain stop', said)
         process.communicate()
         self.assertEqual(process.returncode, 3)
         seen = viewer.communicate()
         self.assertEqual(viewer.returncode, 3)
         self.assertIn(seen[0], ('[ranks 0-1] bye\n', '[r0] bye\n[r1] bye\n', '[r1] bye\n[r0] bye\n'))
-        for line in 'hgtrain: waiting up to 30 s for the programs to end\n', 'logs: stopped, exit code 3: stopped by SIGTERM\n':
+        for line in 'hgtrain: waiting up to 30 s for the programs to end\n', 'logs: stopped, exit code 3: stopped by hgtrain stop\n':
             self.assertIn(line, seen[1])
         self.assertIn('logs is not running here: stopped, exit code 3', self.job.call('attach', 'logs', exit_code=2))
         self.assertEqual(self.job.read_json('logs', 'run.json')['verdict'], 'stopped')
+        self.assertNotIn('step ', self.job.call('status', 'logs'))  # it is not known
 
     def test_a_detached_program_continues_without_its_shell(self):
         said = self.job.call('launch', '--detach', '--', 'true', exit_code=2)

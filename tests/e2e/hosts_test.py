@@ -354,6 +354,8 @@ class HostsTest(HostsCase):
         self.train_on_hosts(folder, 'here', hosts='localhost:2')
         self.assertEqual(len({w['host'] for w in json.loads((folder / 'here/run.json').read_text())['workers']}), 1)
         self.assertEqual(len(self.losses(folder, 'here')), 12)
+        out, _ = self.run_on_hosts('--config', 'config.json', '--dry_run', hosts='localhost:2', cwd=folder, command=('train',))
+        self.assertRegex(out, 'workers     2 x .* on cpu')  # there is no GPU here
         out, _ = self.run_on_hosts('--config', 'config.json', '--include', 'localhost:0,2', '--dry_run', hosts=None, cwd=folder,
                                    command=('train',))
         self.assertRegex(out, r'"device": "cuda"')

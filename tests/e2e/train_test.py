@@ -366,6 +366,11 @@ class TrainTest(job.JobTest):
         self.assertIn('\nfits        not checked: name the GPU, as in --gpu h100 or --gpu 24GB\n', on_gpus)
         self.assertFalse((self.job.folder / 'dry').exists())
 
+    def test_a_dry_run_says_whether_it_looked_at_the_data(self):
+        self.assertNotIn('\ndata ', self.job.train('dry', '--dry_run'))
+        self.assertIn('\ndata        not looked at, because model.vocab_size is given; training may still refuse it',
+                      self.job.train('dry', '--dry_run', '--model.vocab_size', 100))
+
     def test_wrong_options_are_refused_with_their_own_exit_codes(self):
         call = self.job.call
         self.assertIn('needs workers on GPUs', self.job.train('nccl', '--distributed.backend', 'nccl', exit_code=2))

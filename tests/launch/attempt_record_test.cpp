@@ -142,6 +142,7 @@ TEST_CASE(
     "a stop by the user is reported with its signal, and SIGKILL is not reported as the reason") {
   Attempt attempt;
   attempt.record.stop_signal = SIGINT;
+  attempt.record.stopped_by = "SIGINT";
   for (int rank = 0; rank < 4; ++rank) attempt.end(rank, SIGKILL, 10 + rank, true);
   CHECK(attempt.verdict().outcome == Verdict::Outcome::kStopped);
   CHECK(attempt.verdict().exit_code == 128 + SIGINT);

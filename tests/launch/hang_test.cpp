@@ -95,8 +95,8 @@ TEST_CASE("a rank that is not heard from has hung, whatever the others do") {
   REQUIRE(hang);
   CHECK(hang->rank == 2);
   CHECK(hang->message ==
-        "no heartbeat for 31 s: rank 2 was in 'phase2' at step 6, collective 8; rank 0 is in "
-        "'phase0' at step 6, collective 8");
+        "no heartbeat for 31 s: at its last one, rank 2 was in 'phase2' at step 6, collective 8; "
+        "rank 0 is in 'phase0' at step 6, collective 8");
   CHECK(hang->hint.find("SIGSTOP") != std::string::npos);
 }
 

@@ -199,5 +199,5 @@ TEST_CASE("flags that choose among hosts need some") {
   check_says({.hosts = "a", .num_workers = 0}, {"0 is not a number of workers on each host"});
   check_says({.include = "b:0", .num_nodes = "2", .ssh_port = 22},
              {"--include and --exclude need", "--include localhost:0,2",
-              "--num_nodes 2 needs hosts", "--ssh_port needs"});
+              "--num_nodes 2 (--nnodes) needs hosts", "--ssh_port needs"});
 }

@@ -1,3 +1,5 @@
+#include "program.h"
+
 #include <filesystem>
 #include <fstream>
 
@@ -36,6 +38,7 @@ TEST_CASE("a program is looked up as a shell does, and a wrong one is refused wi
   };
   CHECK_THAT(hint("a.py", "print()\n"),
              Catch::Contains("interpreter: python3 " + (folder / "a.py")));
+  CHECK_THAT(hint("a.py", "print()\n"), !Catch::Contains("chmod"));
   CHECK_THAT(hint("b.py", "#!/usr/bin/env ruby\n"), Catch::Contains("interpreter: ruby "));
   CHECK_THAT(hint("c", "#! /bin/sh -e\n"), Catch::Contains("interpreter: /bin/sh -e "));
   CHECK_THAT(hint("d",
@@ -43,4 +46,18 @@ TEST_CASE("a program is looked up as a shell does, and a wrong one is refused wi
                   "ELF"),
              !Catch::Contains("interpreter"));
   CHECK_THROWS_AS(find_program("", path), Error);
+  for (const std::string command : {"python3 train.py", "./train.py 3"}) {
+    try {
+      find_program(command, path);
+    } catch (const Error& e) {
+      CHECK_THAT(e.hint(), Catch::StartsWith("leave out the quotes"));
+    }
+    CHECK_THROWS_AS(find_program(command, path), Error);
+  }
+}
+
+TEST_CASE("a script without a first line gets the one of its language") {
+  CHECK_THAT(first_line_hint("./train.py"),
+             Catch::Contains("#!/usr/bin/env python3") && Catch::EndsWith("python3 ./train.py"));
+  CHECK_THAT(first_line_hint("start"), Catch::EndsWith("#!/bin/sh"));
 }

@@ -41,7 +41,7 @@ struct RunFile {
   std::string ended_at;                                      ///< "" while running
   std::int64_t start_step = 0;                               ///< finished steps at the start
   std::string resumed_from;                                  ///< checkpoint folder, or ""
-  std::int64_t finished_steps = 0;
+  std::optional<std::int64_t> finished_steps = {};  ///< none: a program that is not hgtrain's own
   std::int64_t restarts = 0;
   std::string last_checkpoint;  ///< folder, or ""
 };
