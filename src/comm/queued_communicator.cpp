@@ -87,7 +87,8 @@ class QueuedCommunicator final : public Communicator {
     const std::int64_t begun_ns = now_ns();
     std::unique_lock lock(mutex_);
     channel_.progress().wait(thread_name_, ticket, [&] {
-      changed_.wait(lock, [&] { return finished_ >= ticket || failure_; });
+      // The caller may free the memory afterwards, so it is not in use even if there is a failure.
+      changed_.wait(lock, [&] { return finished_ >= ticket || (failure_ && !running_); });
       waited_ns_ += now_ns() - begun_ns;
       require_no_failure();
     });

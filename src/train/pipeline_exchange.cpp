@@ -8,7 +8,7 @@
 namespace hgt {
 namespace {
 
-constexpr int kSender = 0;  ///< in a group of two stages
+constexpr int kSender = 0;  // its rank in a group of two stages
 
 }  // namespace
 
@@ -24,11 +24,14 @@ PipelineExchange::PipelineExchange(const StepShape& shape, Model& model, const U
       slots_(static_cast<std::size_t>(shape.slot_count())) {}
 
 PipelineExchange::~PipelineExchange() {
-  try {
-    wait_for_all();
-  } catch (const std::exception&) {
-    return;  // a communicator failed: nothing of it arrives any more
-  }
+  // If one communicator has failed, others may still use the memory.
+  for_each_transfer([this](Communicator* comm, Ticket& ticket) {
+    try {
+      wait(comm, ticket);
+    } catch (const std::exception&) {
+      ticket.reset();  // it failed, so nothing arrives any more
+    }
+  });
 }
 
 /// Starts a transfer. If ranks split rows, a rank may have none of a small micro-batch; then
@@ -50,7 +53,7 @@ void PipelineExchange::send_output(const Action& action, const MicroBatch& batch
 
 void PipelineExchange::receive_gradient(const Action& action, const MicroBatch& batch) {
   Slot& slot = slot_of(action);
-  wait(groups_.input_gradient, slot.input_gradient);  // it is sent from the same memory
+  wait(groups_.input_gradient, slot.input_gradient);  // that one is sent from the same memory
   slot.output_gradient =
       transfer(*groups_.output_gradient, model_.residual_gradient(action.slot, batch));
 }
@@ -87,13 +90,18 @@ void PipelineExchange::copy_tied() {
 }
 
 void PipelineExchange::wait_for_all() {
+  for_each_transfer([this](Communicator* comm, Ticket& ticket) { wait(comm, ticket); });
+}
+
+template <class Fn>
+void PipelineExchange::for_each_transfer(const Fn& fn) {
   for (Slot& each : slots_) {
-    wait(groups_.input, each.input);
-    wait(groups_.output, each.output);
-    wait(groups_.input_gradient, each.input_gradient);
-    wait(groups_.output_gradient, each.output_gradient);
+    fn(groups_.input, each.input);
+    fn(groups_.output, each.output);
+    fn(groups_.input_gradient, each.input_gradient);
+    fn(groups_.output_gradient, each.output_gradient);
   }
-  wait_for_tie();
+  fn(groups_.tied, tied_);
 }
 
 void PipelineExchange::wait(Communicator* comm, Ticket& ticket) {

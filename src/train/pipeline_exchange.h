@@ -23,7 +23,7 @@ class PipelineExchange {
   /// The references outlive this object.
   PipelineExchange(const StepShape& shape, Model& model, const UnitSlots& slots,
                    const Groups& groups, Stream stream, WaitClock& clock);
-  /// Waits for the transfers under way, unless a communicator failed.
+  /// Waits for the transfers under way, except for those of a communicator that failed.
   ~PipelineExchange();
   PipelineExchange(const PipelineExchange&) = delete;
   PipelineExchange& operator=(const PipelineExchange&) = delete;
@@ -55,6 +55,8 @@ class PipelineExchange {
   Slot& slot_of(const Action& action) { return slots_[static_cast<std::size_t>(action.slot)]; }
   static Ticket transfer(Communicator& comm, const Tensor& rows);
   void wait(Communicator* comm, Ticket& ticket);
+  template <class Fn>
+  void for_each_transfer(const Fn& fn);
 
   const StepShape& shape_;
   Model& model_;

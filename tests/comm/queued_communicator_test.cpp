@@ -1,4 +1,6 @@
+#include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <limits>
@@ -52,6 +54,34 @@ class Recorder final : public Collectives {
  private:
   std::vector<std::string>& calls_;
   int entered_ = 0;
+};
+
+/// Sums until it is told to end, even if the communicator was aborted.
+class SlowSum final : public Collectives {
+ public:
+  SlowSum(std::promise<void>& begun, std::shared_future<void> end, std::atomic<bool>& ended)
+      : begun_(begun), end_(std::move(end)), ended_(ended) {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void entered() override {}
+  void announce(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    std::copy(mine.begin(), mine.end(), all.begin());
+  }
+  void reduce_scatter(std::span<std::byte>, DType, std::span<const OwnedRange>) override {}
+  void all_gather(std::span<std::byte>, std::span<const OwnedRange>) override {}
+  void sum(std::span<std::byte>, DType) override {
+    begun_.set_value();
+    end_.wait();
+    ended_ = true;
+  }
+  void broadcast(std::span<std::byte>, int) override {}
+  void leave() noexcept override {}
+  void abort() noexcept override {}
+
+ private:
+  std::promise<void>& begun_;
+  const std::shared_future<void> end_;
+  std::atomic<bool>& ended_;
 };
 
 }  // namespace
@@ -108,6 +138,29 @@ TEST_CASE("a failed collective is named, ends the communicator, and the group is
     CHECK_THROWS_WITH(comm->barrier(), "rank 1 is gone");
   }
   CHECK(calls.empty());
+}
+
+TEST_CASE("after abort a wait throws only once the collective no longer uses its memory") {
+  std::promise<void> begun, end;
+  std::atomic<bool> ended = false;
+  std::vector<float> floats(3);
+  const auto channel = ControlChannel::open({});
+  const auto comm = make_queued_communicator(
+      *channel, std::make_unique<SlowSum>(begun, end.get_future().share(), ended));
+  const std::uint64_t ticket = comm->start_all_reduce_sum(floats);
+  begun.get_future().wait();
+  comm->abort();
+  auto waits = std::async(std::launch::async, [&] {
+    try {
+      comm->wait(ticket);
+    } catch (const Error&) {
+      return ended.load();
+    }
+    return false;
+  });
+  waits.wait_for(std::chrono::milliseconds(20));  // most often, it waits by then
+  end.set_value();
+  CHECK(waits.get());
 }
 
 TEST_CASE("after abort every call throws") {

@@ -23,8 +23,8 @@ inline std::span<std::byte> bytes_of(const Tensor& tensor) {
 /// A blocking call returns once the result is visible. For device memory, the result is ordered
 /// before any work that is queued on the compute stream after the call. `start_*` queues the
 /// collective in call order and returns a ticket at once. The span must stay untouched until
-/// `wait(ticket)` returns, or until a later collective is done: they complete in order. Collectives
-/// in flight at the same time must not share memory.
+/// `wait(ticket)` returns or throws, or until a later collective is done: they complete in order.
+/// Collectives in flight at the same time must not share memory.
 /// Sums are bit-identical on all ranks, and from run to run for the same group size. On the CPU
 /// each element is summed in rank order, rank 0's value first: all_reduce_sum, and
 /// reduce_scatter_sum with any parts, give the same bits. NCCL chooses an order of its own. Sums of
@@ -111,7 +111,8 @@ class Communicator {
   virtual std::uint64_t sequence() const = 0;
   /// How long the host has waited for collectives so far. It does not wait for those of NCCL.
   virtual std::int64_t waited_ns() const { return 0; }
-  /// Makes every pending and later call throw. Any thread may call it.
+  /// Makes every pending and later call throw: wait() does so once nothing uses the memory any
+  /// more. Any thread may call it.
   virtual void abort() noexcept = 0;
 
  protected:
