@@ -1,5 +1,6 @@
 #include "hgtrain/device/cuda_module.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -11,6 +12,7 @@
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/machine/cuda_driver.h"
+#include "hgtrain/machine/cuda_libraries.h"
 #include "hgtrain/machine/library_search.h"
 
 #include "cuda_table_version.h"
@@ -48,8 +50,9 @@ const CudaTables* tables_of(void* library, const std::string& file) {
 /// The libraries of the first stay open, even if the driver does not serve it, and its libnccl.so.2
 /// would be the second's, too.
 std::array<const char*, 2> module_files(int driver_version) {
-  if (driver_version / 1000 == 12) return {"hgtrain_cuda12.so", "hgtrain_cuda.so"};
-  return {"hgtrain_cuda.so", "hgtrain_cuda12.so"};
+  auto files = kCudaModuleFiles;
+  if (driver_version / 1000 == 12) std::ranges::reverse(files);
+  return files;
 }
 
 /// Afterwards, the nearest to the libraries that it needed come first in `folders`.

@@ -13,6 +13,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/shell.h"
+#include "hgtrain/machine/cuda_libraries.h"
 
 namespace hgt {
 namespace {
@@ -43,11 +44,19 @@ std::map<std::string, std::string> libraries_of(const std::string& program) {
   return out;
 }
 
+/// The programs and the CUDA modules: file by its name.
+std::map<std::string, std::string> built_files(const fs::path& program) {
+  std::map<std::string, std::string> out;
+  std::error_code ignored;
+  for (const char* name : {"hgtrain", "hgtrain-worker", kCudaModuleFiles[0], kCudaModuleFiles[1]})
+    if (const fs::path file = program.parent_path() / name; fs::exists(file, ignored))
+      out[name] = file;
+  return out;
+}
+
 /// File by its name in the cache.
 std::map<std::string, std::string> files_of(const fs::path& program) {
-  std::map<std::string, std::string> out;
-  for (const char* name : {"hgtrain", "hgtrain-worker", "hgtrain_cuda.so", "hgtrain_cuda12.so"})
-    if (const fs::path file = program.parent_path() / name; fs::exists(file)) out[name] = file;
+  std::map<std::string, std::string> out = built_files(program);
   for (const char* name : {"hgtrain", "hgtrain-worker"})
     for (const auto& [library, path] : libraries_of(program.parent_path() / name))
       out["lib/" + library] = path;
@@ -57,16 +66,15 @@ std::map<std::string, std::string> files_of(const fs::path& program) {
 }  // namespace
 
 ProgramFiles::ProgramFiles(std::string program) : program_(std::move(program)) {
-  const fs::path worker = fs::path(program_).parent_path() / "hgtrain-worker";
-  std::error_code ignored;
-  if (fs::path(program_).filename() != "hgtrain" || !fs::exists(worker, ignored)) return;
-  for (const std::string& file : {program_, worker.string()})
-    hashes_.push_back(sha256(read_file(file, kMaxFileBytes, ErrorKind::kConfig)));
+  const std::map<std::string, std::string> built = built_files(program_);
+  if (fs::path(program_).filename() != "hgtrain" || !built.contains("hgtrain-worker")) return;
+  for (const auto& [name, path] : built)
+    hashes_[name] = sha256(read_file(path, kMaxFileBytes, ErrorKind::kConfig));
 }
 
 std::string ProgramFiles::folder() const {
   std::string out;
-  for (const std::string& hash : hashes_) out += hash.substr(0, 16);
+  for (const auto& [name, hash] : hashes_) out += hash.substr(0, 16);
   return out;
 }
 
@@ -98,13 +106,15 @@ std::string start_script(const ProgramFiles& files, const std::string& nonce,
     return "p=$0; [ -x \"$p\" ] || { echo \"there is no program $0 on this host\" >&2; exit 127; "
            "}; " +
            start;
+  std::string sums;
+  for (const auto& [name, hash] : files.hashes()) sums += fmt::format(" {} {}", hash, name);
   // The cache: c, this build in it: b, a folder for what arrives: t, with the names of this host
   // and process, because hosts may share the cache. Once the process has ended, its folder is a
   // leftover.
   return fmt::format(
              "fail() {{ echo \"$*\" | head -n 1 >&2; rm -rf \"$t\"; exit 127; }}; "
              "same() {{ [ -x \"$1/hgtrain\" ] && (cd \"$1\" && "
-             "printf \"%s  hgtrain\\n%s  hgtrain-worker\\n\" {} | sha256sum -c --status); }}; "
+             "printf \"%s  %s\\n\"{} | sha256sum -c --status); }}; "
              "try() {{ for x in \"hgtrain version\" \"hgtrain-worker probe\"; do "
              "m=$(\"$1\"/$x 2>&1 >/dev/null) || fail \"this host cannot run hgtrain: $m\"; done; "
              "}}; "
@@ -127,7 +137,7 @@ std::string start_script(const ProgramFiles& files, const std::string& nonce,
              "n=0; ls -td \"$c\"/*/ | while read -r o; do n=$((n + $(du -sk \"$o\" | cut -f 1))); "
              "[ $n -le {} ] || [ \"$o\" = \"$b/\" ] || rm -rf \"$o\"; done; fi; "
              "touch \"$b\"; fi; ",
-             fmt::join(files.hashes(), " "), files.folder(), send_line(nonce), cache_kib) +
+             sums, files.folder(), send_line(nonce), cache_kib) +
          start;
 }
 

@@ -1,14 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace hgt {
 
 /// The files that another host needs to run a program of this build, to be sent to a host that has
-/// another build or none: hgtrain, hgtrain-worker and the CUDA module of one folder, and the
+/// another build or none: hgtrain, hgtrain-worker and the CUDA modules of one folder, and the
 /// libraries that the programs use, except for glibc, the C++ library, CUDA's and the driver's.
 class ProgramFiles {
  public:
@@ -17,8 +17,9 @@ class ProgramFiles {
   explicit ProgramFiles(std::string program);
 
   const std::string& program() const { return program_; }
-  /// SHA-256 of hgtrain and of hgtrain-worker in hexadecimal; empty = never sent.
-  const std::vector<std::string>& hashes() const { return hashes_; }
+  /// SHA-256 in hexadecimal of the programs and of each CUDA module, by name, which say whether
+  /// another folder has this build; empty = never sent.
+  const std::map<std::string, std::string>& hashes() const { return hashes_; }
   /// The name of the folder for these files in another host's cache.
   std::string folder() const;
 
@@ -29,7 +30,7 @@ class ProgramFiles {
 
  private:
   std::string program_;
-  std::vector<std::string> hashes_;
+  std::map<std::string, std::string> hashes_;
   mutable std::shared_ptr<const std::string> payload_;
 };
 

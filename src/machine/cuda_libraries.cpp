@@ -32,8 +32,8 @@ std::string cudnn_version(int version) {
 struct Known {
   const char* name;
   std::string file;
-  std::vector<int> versions;  ///< of its name, newest first
-  bool of_cuda;               ///< that version is CUDA's
+  std::vector<int> so_versions;  ///< the N of libx.so.N, newest first
+  bool follows_cuda;             ///< N is the major version of CUDA
   const char* symbol;
   int (*version)(void* function);
   std::string (*text)(int version);
@@ -62,16 +62,16 @@ std::vector<CudaLibrary> cuda_libraries(std::vector<std::filesystem::path> folde
   for (const Known& known : known_libraries()) {
     CudaLibrary library;
     library.name = known.name;
-    for (const int version : known.versions) {
-      if (known.of_cuda && cuda != 0 && version != cuda) continue;
+    for (const int version : known.so_versions) {
+      if (known.follows_cuda && cuda != 0 && version != cuda) continue;
       void* const handle = open_library(fmt::format("{}.{}", known.file, version), folders).handle;
       void* const function = handle == nullptr ? nullptr : dlsym(handle, known.symbol);
       Dl_info where{};
       if (function == nullptr || dladdr(function, &where) == 0) continue;
       library.file = where.dli_fname;
-      if (known.of_cuda) folders = nearest_first(folders, library.file);
+      if (known.follows_cuda) folders = nearest_first(folders, library.file);
       library.number = known.version(function);
-      library.version = known.text(library.number);
+      if (library.number > 0) library.version = known.text(library.number);
       break;
     }
     out.push_back(library);

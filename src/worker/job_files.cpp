@@ -1,6 +1,7 @@
 #include "job_files.h"
 
 #include <chrono>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "hgtrain/config/hf_folder.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/config/run_checkpoints.h"
+#include "hgtrain/machine/cuda_libraries.h"
 
 namespace hgt {
 namespace {
@@ -31,14 +33,23 @@ std::string said_by_first(ControlChannel& channel, const Environment& environmen
   return mine;
 }
 
-/// Error(kConfig) if this host's program differs from rank 0's, because each host runs its own
-/// file.
-void require_same_program(ControlChannel& channel, const Environment& environment) {
+/// The hashes of files, "" for one that is not there.
+std::string hashes_of(const std::vector<std::filesystem::path>& files) {
+  std::string out;
+  for (const auto& file : files)
+    out += path_exists(file) ? fmt::format("{:x} ", xxh3(read_file(file, kMaxProgramBytes))) : "- ";
+  return out;
+}
+
+/// Error(kConfig) if this host's `files`, which `what` names, differ from rank 0's, because each
+/// host runs its own.
+void require_same_build(ControlChannel& channel, const Environment& environment,
+                        const std::string& what, const std::vector<std::filesystem::path>& files) {
   if (environment.num_hosts == 1) return;
-  const std::string mine = fmt::format("{:x}", xxh3(read_file("/proc/self/exe", kMaxProgramBytes)));
-  if (said_by_first(channel, environment, "hash of the program", mine) != mine)
+  const std::string mine = hashes_of(files);
+  if (said_by_first(channel, environment, "hashes of " + what, mine) != mine)
     throw Error(ErrorKind::kConfig,
-                fmt::format("the program of rank {} on {} is not the same as rank 0's",
+                fmt::format("the {} of rank {} on {} is not the same as rank 0's", what,
                             environment.rank, host_name()),
                 "install the same hgtrain at the same path on every host");
 }
@@ -66,10 +77,16 @@ std::string begin_of_branch(const std::string& run_dir) {
 
 Config config_of_job(ControlChannel& channel, const Environment& environment,
                      const std::string& path) {
-  require_same_program(channel, environment);
+  require_same_build(channel, environment, "program", {"/proc/self/exe"});
   const std::string mine = environment.rank == 0 ? read_file(path, kMaxConfigBytes) : "";
   const std::string text = said_by_first(channel, environment, "config", mine);
-  return config_from_resolved(parse_json<nlohmann::ordered_json>(text));
+  Config config = config_from_resolved(parse_json<nlohmann::ordered_json>(text));
+  if (config.hardware.device == "cuda") {
+    const std::filesystem::path folder = own_program().parent_path();
+    require_same_build(channel, environment, "CUDA module",
+                       {folder / kCudaModuleFiles[0], folder / kCudaModuleFiles[1]});
+  }
+  return config;
 }
 
 void require_same_tokenizer(ControlChannel& channel, const Environment& environment,

@@ -104,6 +104,18 @@ TEST_CASE("a host without the build, or with another, gets it once") {
   CHECK(host.builds() == std::vector<std::string>{files.folder()});
 }
 
+TEST_CASE("a build whose CUDA module is another one is another build") {
+  Build build(kAgent), other(kAgent);
+  build.put("hgtrain_cuda.so", "1");
+  other.put("hgtrain_cuda.so", "2");
+  const ProgramFiles files(build.program());
+  OtherHost host;
+  CHECK(host.start(files, other.program()).was_sent);
+  CHECK_FALSE(host.start(files, other.program()).was_sent);
+  CHECK_FALSE(host.start(files, build.program()).was_sent);
+  CHECK(ProgramFiles(other.program()).folder() != files.folder());
+}
+
 TEST_CASE("a damaged copy is replaced") {
   const Build build(kAgent);
   const ProgramFiles files(build.program());
