@@ -193,6 +193,86 @@ Allocation earlier_sum(const RankPlan& plan) {
   return flat("earlier sum of gradients", largest, DType::kF32);
 }
 
+/// Parameters, gradients and optimizer state, and the buffers through which ranks exchange them.
+std::vector<Allocation> state_memory(const Config& config, const RankPlan& plan) {
+  const DType dtype = config.precision.compute_dtype();
+  const ModelConfig model = rank_model(config);
+  const FlatSpec spec = flat_spec_of(config, plan);
+  std::vector<Allocation> out = flat_memory(spec, plan).on_device;
+  if (spec.gradients.offloaded && plan.stage() >= 2 && config.batch.gradient_accumulation_steps > 1)
+    out.push_back(earlier_sum(plan));
+  for (Allocation& slots : slots_of(plan, dtype)) out.push_back(std::move(slots));
+  if (auto sent = sent_gradients(config, plan)) {
+    out.push_back(std::move(*sent));
+    if (config.hardware.device == "cuda" && uses_nccl(config))
+      out.push_back({"gradients received from other ranks", kReceivedBytes});
+  }
+  if (plan.shape.is_tied_across() && plan.shape.pipeline.is_last()) {
+    const std::int64_t tokens = times(model.vocab_size, model.hidden_size);
+    out.push_back(flat("tied: copy of the embedding", tokens, dtype));
+    out.push_back(flat("tied: its gradients", tokens, DType::kF32));
+  }
+  return out;
+}
+
+/// What saving a checkpoint takes on a CPU.
+std::vector<Allocation> checkpoint_memory(const Config& config, const ParameterTable& table,
+                                          const RankPlan& plan) {
+  const FlatSpec spec = flat_spec_of(config, plan);
+  std::vector<Allocation> out;
+  if (config.checkpoint.async_save)
+    out.push_back({"checkpoint: copy", checkpoint_bytes(spec, largest_shard(plan))});
+  out.push_back({"checkpoint: buffers", kCheckpointBufferBytes});
+  if (config.parallelism.tensor_parallel_size > 1)
+    out.push_back({"checkpoint: exchange between tensor ranks", exchanged_bytes(spec, table)});
+  return out;
+}
+
+/// What forward and backward compute into, for the `ranges` of blocks of a rank.
+std::vector<Allocation> activation_memory(const Config& config, const ParameterTable& table,
+                                          const std::vector<ActivationSizes>& ranges) {
+  std::vector<Allocation> out;
+  if (const auto bytes = partial_gradient_bytes(
+          partial_gradients(table, tensor_size(config), config.parallelism.sequence_parallel));
+      bytes > 0)
+    out.push_back({"gradients that tensor ranks sum", bytes});
+  for (const PlannedTensor& a : activations_of(rank_model(config), ranges)) {
+    const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
+    out.push_back({fmt::format("{}: {}", scope, a.name), a.bytes()});
+  }
+  if (family_of(config.model).rope)
+    out.push_back({"rope tables", times(times(ranges.front().seq_length, config.model.head_dim / 2),
+                                        2 * kFloatBytes)});
+  return out;
+}
+
+std::vector<Allocation> cpu_scratch(const Config& config,
+                                    const std::vector<ActivationSizes>& ranges, int threads) {
+  const DType dtype = config.precision.compute_dtype();
+  const ModelConfig model = rank_model(config);
+  const std::int64_t rows = ranges.front().rows();
+  const bool has_head = std::ranges::any_of(
+      ranges, [&](const ActivationSizes& range) { return range.has_head(model); });
+  std::vector<Allocation> out{
+      {"scratch of threads",
+       times(scratch_floats(model, ranges.front().seq_length, rows, dtype, threads), kFloatBytes)},
+      {"packed operands of matrix products",
+       times(threads, packed_bytes(model, dtype, rows, has_head, threads))}};
+  if (dtype != DType::kF32 && threads > 1 && has_head && rows <= kRowsInFp32)
+    out.push_back({"logits in fp32, in oneDNN", times(times(rows, model.vocab_size), kFloatBytes)});
+  return out;
+}
+
+std::vector<Allocation> cuda_scratch(const Config& config,
+                                     const std::vector<ActivationSizes>& ranges) {
+  std::vector<Allocation> out{
+      {"scratch of matrix products and attention",
+       cuda::kProductWorkspaceBytes + attention_scratch(config, ranges.front())},
+      {"CUDA: kernels of its libraries, graphs", kLibraryBytes}};
+  if (uses_nccl(config)) out.push_back({"CUDA: NCCL", kNcclBytes});
+  return out;
+}
+
 }  // namespace
 
 void require_gpu_widths(const ModelConfig& model, DType dtype) {
@@ -236,65 +316,20 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
 }
 
 std::vector<Allocation> memory_table(const Config& config, int threads, int stage) {
-  const DType dtype = config.precision.compute_dtype();
-  const ModelConfig model = rank_model(config);
+  const bool on_cpu = config.hardware.device != "cuda";
   const ParameterTable table = rank_table(config);
   const RankPlan plan = plan_of(config, table, stage);
-  const FlatSpec spec = flat_spec_of(config, plan);
-  std::vector<Allocation> out = flat_memory(spec, plan).on_device;
-  if (spec.gradients.offloaded && plan.stage() >= 2 && config.batch.gradient_accumulation_steps > 1)
-    out.push_back(earlier_sum(plan));
-  for (Allocation& slots : slots_of(plan, dtype)) out.push_back(std::move(slots));
-  if (auto sent = sent_gradients(config, plan)) {
-    out.push_back(std::move(*sent));
-    if (config.hardware.device == "cuda" && uses_nccl(config))
-      out.push_back({"gradients received from other ranks", kReceivedBytes});
-  }
-  if (plan.shape.is_tied_across() && plan.shape.pipeline.is_last()) {
-    const std::int64_t tokens = times(model.vocab_size, model.hidden_size);
-    out.push_back(flat("tied: copy of the embedding", tokens, dtype));
-    out.push_back(flat("tied: its gradients", tokens, DType::kF32));
-  }
-  const bool on_cpu = config.hardware.device != "cuda";
-  if (on_cpu && config.checkpoint.async_save)
-    out.push_back({"checkpoint: copy", checkpoint_bytes(spec, largest_shard(plan))});
-  if (on_cpu) out.push_back({"checkpoint: buffers", kCheckpointBufferBytes});
-  if (on_cpu && config.parallelism.tensor_parallel_size > 1)
-    out.push_back({"checkpoint: exchange between tensor ranks", exchanged_bytes(spec, table)});
   const std::vector<ActivationSizes> ranges = activation_sizes(config, plan.shape);
-  const ActivationSizes& sizes =
-      ranges.front();  // used only for fields that are equal for all ranges
-  if (const auto bytes = partial_gradient_bytes(
-          partial_gradients(table, tensor_size(config), config.parallelism.sequence_parallel));
-      bytes > 0)
-    out.push_back({"gradients that tensor ranks sum", bytes});
-  for (const PlannedTensor& a : activations_of(model, ranges)) {
-    const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
-    out.push_back({fmt::format("{}: {}", scope, a.name), a.bytes()});
-  }
-  if (family_of(config.model).rope)
-    out.push_back({"rope tables",
-                   times(times(sizes.seq_length, config.model.head_dim / 2), 2 * kFloatBytes)});
-  if (on_cpu) {
-    const std::int64_t rows = times(sizes.batch, sizes.seq_length / sizes.context_size);
-    out.push_back(
-        {"scratch of threads",
-         times(scratch_floats(model, sizes.seq_length, rows, dtype, threads), kFloatBytes)});
-    const bool has_head = std::ranges::any_of(
-        ranges, [&](const ActivationSizes& range) { return range.has_head(model); });
-    out.push_back({"packed operands of matrix products",
-                   times(threads, packed_bytes(model, dtype, rows, has_head, threads))});
-    if (dtype != DType::kF32 && threads > 1 && has_head && rows <= kRowsInFp32)
-      out.push_back(
-          {"logits in fp32, in oneDNN", times(times(rows, model.vocab_size), kFloatBytes)});
-    if (const std::int64_t shared = shared_memory(config, stage).mapped; shared > 0)
-      out.push_back({"memory shared with other workers", shared});
-    return out;
-  }
-  out.push_back({"scratch of matrix products and attention",
-                 cuda::kProductWorkspaceBytes + attention_scratch(config, sizes)});
-  out.push_back({"CUDA: kernels of its libraries, graphs", kLibraryBytes});
-  if (uses_nccl(config)) out.push_back({"CUDA: NCCL", kNcclBytes});
+  std::vector<Allocation> out = state_memory(config, plan);
+  const auto append = [&](std::vector<Allocation> more) {
+    std::ranges::move(more, std::back_inserter(out));
+  };
+  if (on_cpu) append(checkpoint_memory(config, table, plan));
+  append(activation_memory(config, table, ranges));
+  append(on_cpu ? cpu_scratch(config, ranges, threads) : cuda_scratch(config, ranges));
+  if (!on_cpu) return out;
+  if (const std::int64_t shared = shared_memory(config, stage).mapped; shared > 0)
+    out.push_back({"memory shared with other workers", shared});
   return out;
 }
 

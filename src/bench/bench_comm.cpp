@@ -53,7 +53,7 @@ class Trial {
         comm_.reduce_scatter_sum(values_, parts_);
       else if (op_ == "all_gather")
         comm_.all_gather(std::as_writable_bytes(values_), byte_parts_);
-      else
+      else if (op_ == "broadcast")
         comm_.broadcast(std::as_writable_bytes(values_), 0);
     if (queue_) queue_->synchronize();
   }

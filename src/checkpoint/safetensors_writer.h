@@ -50,7 +50,7 @@ class PartsWriter {
   /// Writes the parts into the file and fsyncs it. Returns what it wrote. After an error it writes
   /// nothing more, but still sends the other ranks what they need.
   std::vector<WrittenBlock> write(const std::string& path, const std::vector<NamedTensor>& tensors);
-  /// Throws the first error: kGuard, which names the element, if an element is not finite in the
+  /// Throws the first error: kCheck, which names the element, if an element is not finite in the
   /// type in which it is written.
   void finish();
 

@@ -62,7 +62,7 @@ class BenchComm final : public Command {
     if (oversubscribe_ && !num_gpus_)
       throw Error(ErrorKind::kConfig, "--oversubscribe needs --num_gpus",
                   "workers on the CPU share it anyway");
-    check_range(num_gpus_ ? "--num_gpus" : "--num_workers", workers(), 2, 1024);
+    check_range(num_gpus_ ? "--num_gpus" : "--num_workers", workers(), 2, kMaxWorkersOfHost);
     check_range("--min_bytes", min_bytes_, 4, std::int64_t{1} << 40);
     check_range("--max_bytes", max_bytes_, min_bytes_, std::int64_t{1} << 40);
     check_range("--repeats", repeats_, 1, 1'000'000);
@@ -74,9 +74,11 @@ class BenchComm final : public Command {
     if (num_gpus_) {
       const VisibleDevices visible = visible_gpus();
       require_gpus(oversubscribe_ ? 1 : *num_gpus_, visible);
-      check_memory("--max_bytes", max_bytes_, visible.gpus[0]);
+      const auto gpus = oversubscribe_ ? std::ssize(visible.gpus) : *num_gpus_;
+      const std::int64_t on_one = (*num_gpus_ + gpus - 1) / gpus;
+      check_memory("--max_bytes", on_one * max_bytes_, visible.gpus[0]);
     }
-    check_memory("--max_bytes", workers() * max_bytes_);
+    check_memory("--max_bytes", workers() * max_bytes_);  // each has a copy in the host's memory
   }
 
   std::optional<int> num_workers_, num_gpus_;

@@ -133,7 +133,7 @@ EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overri
                         std::int64_t max_batches) {
   check_flags(flags);
   for (std::size_t i = 0; i < overrides.size(); i += 2)
-    if (overrides[i].starts_with("model"))
+    if (overrides[i] == "model" || overrides[i].starts_with("model."))
       throw Error(ErrorKind::kConfig,
                   fmt::format("--{} cannot change the model that is evaluated", overrides[i]),
                   "leave it out: the model is that of the folder " + model);

@@ -170,7 +170,7 @@ std::string JobView::how_to_resume(const Verdict& verdict) const {
                : fmt::format("  no step was made; start again with: {}\n",
                              shell_line(run_.command));
   const bool diverged =
-      verdict.exit_code == static_cast<int>(ErrorKind::kGuard) && !verdict.hint.empty();
+      verdict.exit_code == static_cast<int>(ErrorKind::kCheck) && !verdict.hint.empty();
   const bool by_rate = diverged && verdict.hint.starts_with(kLowerRate);
   std::vector<std::string> command = resuming(run_.command);
   if (by_rate)

@@ -182,15 +182,14 @@ class Launch final : public Command {
 
   /// The number of workers that the flags ask for on each host.
   std::optional<int> asked_workers() const {
-    constexpr int kMaxWorkers = 4096;
     if (num_workers_ && num_gpus_)
       throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers are both given",
                   "keep one of them");
-    if (num_workers_) check_range("--num_workers", *num_workers_, 1, kMaxWorkers);
+    if (num_workers_) check_range("--num_workers", *num_workers_, 1, kMaxWorkersOfHost);
     if (num_gpus_ == 0)
       throw Error(ErrorKind::kConfig, "--num_gpus 0 starts no program",
                   "for N workers on the CPU, use --num_workers N");
-    if (num_gpus_) check_range("--num_gpus", *num_gpus_, 1, kMaxWorkers);
+    if (num_gpus_) check_range("--num_gpus", *num_gpus_, 1, kMaxWorkersOfHost);
     return num_workers_ ? num_workers_ : num_gpus_;
   }
 

@@ -31,7 +31,7 @@ void SubmittedTraining::check(const std::vector<std::string>& overrides, bool is
     throw Error(ErrorKind::kConfig, "a job needs either --gpus or --num_workers",
                 "use --gpus 8 for eight GPUs of each node");
   check_range("--nodes", nodes, 1, 100'000);
-  check_range(gpus ? "--gpus" : "--num_workers", per_node(), 1, 1024);
+  check_range(gpus ? "--gpus" : "--num_workers", per_node(), 1, kMaxWorkersOfHost);
   check_range("--cpus", cpus.value_or(1), 1, 100'000);
   if (config == "-")
     throw Error(ErrorKind::kConfig, "a job cannot read its config from standard input",

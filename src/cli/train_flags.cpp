@@ -12,7 +12,6 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kMaxWorkers = 1024;
 constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
 
 }  // namespace
@@ -32,9 +31,9 @@ void check_flags(const TrainFlags& flags) {
   if (flags.num_workers && flags.device == "cuda")
     refuse("--num_workers starts CPU workers, but the device is cuda",
            "for N GPUs, use --num_gpus N");
-  check_range("--num_gpus", flags.num_gpus.value_or(1), 1, kMaxWorkers,
+  check_range("--num_gpus", flags.num_gpus.value_or(1), 1, kMaxWorkersOfHost,
               "leave it out to use all; for N workers on the CPU, use --num_workers N");
-  check_range("--num_workers", flags.num_workers.value_or(1), 1, kMaxWorkers,
+  check_range("--num_workers", flags.num_workers.value_or(1), 1, kMaxWorkersOfHost,
               "leave it out to start one; one for each core is plenty");
   RankSet::parse(flags.shown_ranks);  // refuses what is none
   check_range("--master_port", flags.on_hosts.master_port, 0, 65535);

@@ -105,10 +105,10 @@ Json hf_config_json(const ModelConfig& m, DType weights) {
   return out;
 }
 
-Json hf_config_json(const ModelConfig& m, DType weights, const std::string& source) {
-  Json out = read_document(source, "config.json").root;
+Json hf_config_json(const ModelConfig& m, DType weights, const std::string& source_text) {
+  Json out = read_document(source_text, "config.json").root;
   const Json now = hf_config_json(m, weights),
-             before = hf_config_json(parse_hf_config(source, "config.json"), weights);
+             before = hf_config_json(parse_hf_config(source_text, "config.json"), weights);
   out.erase("rope_parameters");  // versions 4 and 5 both read rope_theta and rope_scaling
   for (auto& [key, value] : out.items())
     if (const Json changed = now.contains(key) ? Json() : value_of(key, m); !changed.is_null())

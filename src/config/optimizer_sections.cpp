@@ -136,7 +136,8 @@ std::vector<Field> warmup_fields() {
           .auto_is("0")
           .defaults_to("0")
           .only(warm),
-      rate("warmup_max_lr", "rate after the warmup; default: the optimizer's")
+      rate("warmup_max_lr",
+           "rate after the warmup; default: the optimizer's for WarmupLR, 0.001 for WarmupDecayLR")
           .auto_derived()
           .only({"WarmupLR"}),
       rate("warmup_max_lr", "rate after the warmup")

@@ -44,7 +44,9 @@ Field lr_schedule_section() {
               .only(types)
               .aka({"warmup_steps", "lr_warmup_iters"}),
           used("decay_iters", slot(&S::decay_iters),
-               "updates of the decay; 0: cosine all after the warmup, wsd a tenth of the run")
+               "updates of the decay; 0: cosine decays in all after the warmup, wsd in a tenth of "
+               "the "
+               "run")
               .at_least(0)
               .at_most(kMaxSteps)
               .only(decaying),
@@ -102,9 +104,8 @@ Field training_section() {
               .at_least(0)
               .at_most(1),
           used("deterministic", in(&T::deterministic),
-               "the same bits for any number of threads and any cache of timed "
-               "products; "
-               "a few percent slower"),
+               "the same bits for any number of threads and any cache of timed products; a few "
+               "percent slower"),
           lr_schedule_section(),
           not_built("exit_duration_in_mins", Kind::kNumber, "0",
                     "stop with a checkpoint after this many minutes")

@@ -127,7 +127,8 @@ void check(const DataConfig& config, std::int64_t seq_length) {
     throw Error(ErrorKind::kConfig, "data.valid_data_path and data.valid_fraction are both given",
                 "keep one of them");
   if (seq_length < 1)
-    throw Error(ErrorKind::kConfig, fmt::format("seq_length = {} is not positive", seq_length));
+    throw Error(ErrorKind::kConfig,
+                fmt::format("training.seq_length = {} is not positive", seq_length));
 }
 
 }  // namespace

@@ -39,9 +39,12 @@ bool flag(const json& object, const char* name) {
 
 void check_model(const json& model) {
   const auto type = model.value("type", "BPE");
-  if (type != "BPE" || !model.contains("merges"))
-    throw Error(ErrorKind::kData, fmt::format("the tokenizer model {} is not supported", type),
-                "hgtrain knows BPE");
+  if (type != "BPE")
+    throw Error(ErrorKind::kData, fmt::format("tokenizers of type {} are not supported", type),
+                "use one that merges bytes (BPE), as those of GPT-2, Llama 3 and Qwen do");
+  if (!model.contains("merges"))
+    throw Error(ErrorKind::kData, "the tokenizer's model has no merges",
+                "save the tokenizer again with transformers or tokenizers");
   const json& dropout = model.value("dropout", json());
   if (!dropout.is_null() && dropout.get<double>() != 0)
     throw Error(ErrorKind::kData, "a tokenizer with dropout is not supported");

@@ -28,8 +28,11 @@ std::vector<std::int32_t> end_ids_of(const std::string& path) {
     for (const auto& id : ids.is_array() ? ids : nlohmann::json::array({ids}))
       out.push_back(checked_cast<std::int32_t>(json_integer(id), "eos_token_id"));
     return out;
-  } catch (const nlohmann::json::exception& e) {
-    throw Error(ErrorKind::kData, fmt::format("{} is damaged: {}", path, e.what()));
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorKind::kData, path + " is damaged: its eos_token_id is no token id",
+                "a number, or a list of numbers, is expected");
+  } catch (Error& error) {
+    throw error.in(path);
   }
 }
 

@@ -52,8 +52,8 @@ std::int32_t Sampler::pick(const Tensor& logits, std::int64_t position) {
   stream_.copy(&token, token_.data(), sizeof token);
   stream_.synchronize();
   if (token < 0)
-    throw Error(ErrorKind::kData, "the model's output is not finite",
-                "its weights are damaged, or its training diverged");
+    throw Error(ErrorKind::kData, "the model computes numbers that are not finite",
+                "use another checkpoint, from before its training diverged, or --dtype fp32");
   return token;
 }
 

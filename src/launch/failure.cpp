@@ -39,7 +39,7 @@ Failure failure_from_hang(const Hang& hang) {
   Failure out;
   out.rank = hang.rank;
   out.at_ns = now_ns();
-  out.exit_code = static_cast<int>(ErrorKind::kGuard);
+  out.exit_code = static_cast<int>(ErrorKind::kCheck);
   out.reason = "has hung";
   out.message = hang.message;
   out.hint = hang.hint;

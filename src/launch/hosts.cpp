@@ -17,7 +17,6 @@
 namespace hgt {
 namespace {
 
-constexpr int kMaxWorkers = 4096;
 constexpr const char* kListHint =
     "hosts are separated by commas, and each may have a number of workers: a:4,n[01-16]:8";
 constexpr const char* kFileHint = "each line is a host and the number of its workers: a slots=4";
@@ -32,7 +31,7 @@ int number_in(const std::string& text, const char* what, int max) {
 }
 
 int workers_in(const std::string& text) {
-  return number_in(text, "a number of workers", kMaxWorkers);
+  return number_in(text, "a number of workers", kMaxWorkersOfHost);
 }
 
 /// What is no part of a name, nor of a word that ssh gets.

@@ -225,7 +225,8 @@ void Worker::break_control(const std::string& why) {
 
 void Worker::greet(const Frame& frame) {
   if (frame.kind != MessageKind::kHello)
-    throw Error(ErrorKind::kPeer, "its first message is not a hello");
+    throw Error(ErrorKind::kPeer, "its first message is not the one that hgtrain's workers send",
+                "leave the descriptor in HGTRAIN_CONTROL_FD to hgtrain");
   const Hello hello = decode_hello(frame.payload);
   if (!hello.key.matches(key_)) throw Error(ErrorKind::kPeer, "the job key is wrong");
   if (hello.version != kProtocolVersion)

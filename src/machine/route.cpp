@@ -35,8 +35,8 @@ std::string address_towards(const std::string& host) {
     ::close(fd);
     if (ok) return text;
   }
-  throw Error(ErrorKind::kPeer, fmt::format("there is no route to the master '{}'", host),
-              "check MASTER_ADDR and the network");
+  throw Error(ErrorKind::kPeer, fmt::format("this machine has no route to {}", host),
+              "check the name or the address, and the network between the two");
 }
 
 }  // namespace hgt

@@ -191,8 +191,8 @@ class TransformerModel final : public Model {
     const std::int64_t batch = keys_values.size(0), length = keys_values.size(1);
     const auto bytes = static_cast<std::int64_t>(keys_values.bytes());
     if (byte_owners_.empty() || byte_owners_.back().elements.end != bytes) {
-      const auto owners = [&](std::int64_t units) {
-        return context_owners(batch, length, context_.size(), units / (batch * length));
+      const auto owners = [&](std::int64_t elements) {
+        return context_owners(batch, length, context_.size(), elements / (batch * length));
       };
       byte_owners_ = owners(bytes);
       value_owners_ = owners(keys_values.numel());

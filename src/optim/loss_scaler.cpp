@@ -38,7 +38,7 @@ void LossScaler::shrink(LossScale& state) const {
   const double min_scale =
       std::max<double>(config_.min_loss_scale, std::numeric_limits<float>::min());
   if (state.scale <= min_scale)
-    throw Error(ErrorKind::kGuard,
+    throw Error(ErrorKind::kCheck,
                 fmt::format("gradients overflow fp16 at the lowest loss scale, {}", state.scale),
                 "use bf16, a lower learning rate, or a lower fp16.min_loss_scale");
   state.scale = std::max(state.scale / 2, min_scale);

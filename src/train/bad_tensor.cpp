@@ -107,7 +107,7 @@ void stop_at_bad_tensor(const Trainer::Parts& parts, std::span<const Slice> upda
                  : fmt::format("the first bad tensor is the {} of {}: element {} is {}", what,
                                parameter_at(parts.table, bad.at).name, bad.number,
                                human_number(bad.value, 4));
-  throw Error(ErrorKind::kGuard,
+  throw Error(ErrorKind::kCheck,
               fmt::format("step {}: loss is {}, gradient norm is {}; {}", result.step,
                           human_number(result.loss, 4), human_number(result.grad_norm, 4), where),
               fmt::format("{}, or lengthen the warmup; this step changed no weight", kLowerRate));

@@ -65,7 +65,7 @@ double evaluate_model(const Config& config, const std::string& weights, std::int
                                  *data, batch, loss_sum, 1, progress, evaluate},
                                 samples);
   if (!std::isfinite(loss))
-    throw Error(ErrorKind::kGuard, fmt::format("the loss is {}", human_number(loss, 4)),
+    throw Error(ErrorKind::kCheck, fmt::format("the loss is {}", human_number(loss, 4)),
                 "the model's weights are not finite, or too large for the type computed in");
   return loss;
 }

@@ -28,7 +28,7 @@ class Recorder {
   /// Waits for the previous save, which may hold a copy of the state.
   void prepare_save();
   /// Syncs the metrics and saves the state in the background, together with the other ranks; a step
-  /// that is saved already is not saved again. Error(kGuard) here or later if it has a number that
+  /// that is saved already is not saved again. Error(kCheck) here or later if it has a number that
   /// is not finite.
   void save(const TrainingState& state, const FlatState& flat,
             std::shared_ptr<const void> owner = nullptr,

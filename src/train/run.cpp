@@ -298,7 +298,7 @@ void Run::evaluate(StepRecord& record) {
 /// be saved.
 void Run::require_finite_evaluation(const StepRecord& record) {
   if (!record.eval_loss || std::isfinite(*record.eval_loss)) return;
-  throw Error(ErrorKind::kGuard,
+  throw Error(ErrorKind::kCheck,
               fmt::format("step {}: the validation loss is {}", record.step,
                           human_number(*record.eval_loss, 4)),
               fmt::format("{}, or lengthen the warmup; this step is not saved", kLowerRate));
@@ -336,7 +336,7 @@ void Run::require_an_update() const {
   const bool may_find_scale =
       config_.precision.loss_scale == 0 && trainer_->state().optimizer_steps > 0;
   if (skipped_ == 0 || skipped_ < steps || may_find_scale || is_stopped()) return;
-  throw Error(ErrorKind::kGuard,
+  throw Error(ErrorKind::kCheck,
               fmt::format("no weight was changed in {}: every step's gradients overflowed fp16",
                           human_plural(steps, "step")),
               "lower fp16.loss_scale or fp16.initial_scale_power, or use bf16");

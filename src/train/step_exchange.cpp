@@ -67,7 +67,7 @@ void StepExchange::send(const Update& update, ControlFlags requests, const RankU
   message.control_flags[0] = requests.stop ? 1 : 0;
   message.control_flags[1] = requests.checkpoint ? 1 : 0;
   message.usage = usage;
-  stream_.copy(this->update(), &message.update, kUpdateFromHost);
+  stream_.copy(this->update(), &message.update, kUpdateFromHostBytes);
   stream_.copy(flags(), message.control_flags, sizeof message.control_flags);
   stream_.copy(usages() + rank_, &message.usage, sizeof message.usage);
 }

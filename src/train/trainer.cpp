@@ -330,7 +330,7 @@ void Trainer::skip_update(const StepResult& result) {
   --state_.optimizer_steps;
   loss_scaler_.update(true, state_.loss_scale);
   if (++skipped_in_a_row_ == kMaxSkipped)
-    throw Error(ErrorKind::kGuard,
+    throw Error(ErrorKind::kCheck,
                 fmt::format("the gradients of {} steps in a row overflowed fp16 at loss scale {}",
                             kMaxSkipped, state_.loss_scale.scale),
                 parts_.config.precision.loss_scale > 0

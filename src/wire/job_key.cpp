@@ -22,8 +22,8 @@ int hex_digit(char c) {
 JobKey JobKey::random() {
   JobKey key;
   if (getrandom(key.bytes_.data(), key.bytes_.size(), 0) != static_cast<ssize_t>(key.bytes_.size()))
-    throw Error(ErrorKind::kInternal,
-                fmt::format("no random numbers from the kernel: {}", std::strerror(errno)));
+    throw Error(ErrorKind::kDevice, "the kernel gives no random numbers for the job's key",
+                "a filter of system calls, as containers have it, must allow getrandom");
   return key;
 }
 

@@ -29,10 +29,13 @@ void measure(ControlChannel& channel, const BenchCommRequest& request) {
     channel.send("result", {{"text", request.json ? result.dump(2) + "\n" : bench_text(result)}});
   for (const auto& size : result["sizes"])
     if (size["wrong"] != 0)
-      throw Error(ErrorKind::kInternal,
-                  fmt::format("{} elements of {} bytes came out wrong",
-                              size["wrong"].get<std::int64_t>(), size["bytes"].get<std::int64_t>()),
-                  "the machine's memory or network may be damaged: report it, with the table");
+      throw Error(
+          ErrorKind::kData,
+          fmt::format("{} elements are wrong after {} of {} bytes",
+                      size["wrong"].get<std::int64_t>(), request.op,
+                      size["bytes"].get<std::int64_t>()),
+          "run it again: a wrong element each time is a bug in hgtrain, to be reported with "
+          "the table; one now and then is damaged memory or a damaged network");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST_CASE("a damaged header is refused, with what is wrong") {
   CHECK_THAT(message(object(tensor("a", "[4294967296,4294967296,4]", 0, 8)), 8),
              Contains("overflows"));
   CHECK_THAT(message(object(tensor("a", "[18446744073709551615]", 0, 8)), 8),
-             Contains("out of range"));
+             Contains("does not fit into 64 bits"));
   CHECK_THAT(message(object(tensor("a", "[-1]", 0, 8)), 8), Contains("negative"));
   CHECK_THAT(message(object(tensor("a", "[2.5]", 0, 8)), 8), Contains("fraction"));
   CHECK_THAT(message(object(tensor("a", "[[2]]", 0, 8)), 8), Contains("damaged"));

@@ -27,7 +27,7 @@ TEST_CASE("the error of the first rank that fails is thrown on all, and they can
     try {
       run_together(comm, [&]() -> std::string {
         if (comm.rank() == 1)
-          throw Error(ErrorKind::kGuard,
+          throw Error(ErrorKind::kCheck,
                       "bad \xff"
                       "number",
                       "a hint")
@@ -37,7 +37,7 @@ TEST_CASE("the error of the first rank that fails is thrown on all, and they can
       });
       throw Error(ErrorKind::kInternal, "no error");
     } catch (const Error& e) {
-      if (e.kind() != ErrorKind::kGuard || e.message() != "bad \xef\xbf\xbdnumber" ||
+      if (e.kind() != ErrorKind::kCheck || e.message() != "bad \xef\xbf\xbdnumber" ||
           e.hint() != "a hint" || e.context() != std::vector<std::string>{"file", "rank 1"})
         throw;
     }

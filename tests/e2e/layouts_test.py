@@ -13,6 +13,7 @@ MODELS = {  # with the keys of dropout that the family has
     'gpt2 untied': (('--model.tie_word_embeddings', 'false'), ('resid_pdrop', 'attn_pdrop', 'embd_pdrop')),
     'llama': (('--model.model_type', 'llama', '--model.intermediate_size', 64, '--model.num_key_value_heads', 2, '--model.tie_word_embeddings', 'false'), ('attention_dropout',)),
     'mistral': (('--model.model_type', 'mistral', '--model.intermediate_size', 64, '--model.num_key_value_heads', 1, '--model.sliding_window', 12), ('attention_dropout',)),
+    'qwen2': (('--model.model_type', 'qwen2', '--model.intermediate_size', 64, '--model.num_key_value_heads', 2), ('attention_dropout',)),
     'qwen3': (('--model.model_type', 'qwen3', '--model.intermediate_size', 64, '--model.num_key_value_heads', 2, '--model.head_dim', 8), ('attention_dropout',)),
 }
 FACTORS = {

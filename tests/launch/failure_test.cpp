@@ -112,7 +112,7 @@ TEST_CASE("errors that would come again are permanent, a crash or a lost peer is
   CHECK(permanent(ErrorKind::kConfig));
   CHECK(permanent(ErrorKind::kDevice));
   CHECK(permanent(ErrorKind::kData));
-  CHECK(permanent(ErrorKind::kGuard));
+  CHECK(permanent(ErrorKind::kCheck));
   CHECK_FALSE(permanent(ErrorKind::kInternal));
   CHECK_FALSE(permanent(ErrorKind::kPeer));
 }

@@ -59,7 +59,7 @@ TEST_CASE("an overflow at the lowest scale ends the run") {
     scales(dynamic(2, 2, 2), "oooo");
     FAIL("went on");
   } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::kGuard);
+    CHECK(e.kind() == ErrorKind::kCheck);
     CHECK(e.message() == "gradients overflow fp16 at the lowest loss scale, 1");
   }
 }

@@ -6,7 +6,7 @@ import re
 import tree
 
 HEAVY = ('fmt/', 'spdlog/', 'nlohmann/', 'CLI/')
-LAUNCHER_ONLY = {'plan', 'launch', 'cli'}
+LAUNCHER_ONLY = {'launch', 'cli'}
 
 
 def read_table():

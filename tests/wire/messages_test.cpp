@@ -1,5 +1,8 @@
 #include "hgtrain/wire/messages.h"
 
+#include <string>
+#include <vector>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -72,6 +75,18 @@ TEST_CASE("an event with text that is not UTF-8 still gets through") {
   CHECK(body["message"].get<std::string>().substr(0, 9) == "no file a");
 }
 
+TEST_CASE("a heartbeat with a wrong field is refused") {
+  const nlohmann::json right = nlohmann::json::parse(payload_of(
+      encode(Heartbeat{1, 2, "data", 3, "F0", "tensor", 4, 5}), MessageKind::kHeartbeat));
+  const std::vector<nlohmann::json> no_numbers{-1, 1.5, ~0ull, "1", nullptr}, no_texts{3, nullptr};
+  for (const auto& [name, value] : right.items())
+    for (const nlohmann::json& other : value.is_number() ? no_numbers : no_texts) {
+      nlohmann::json wrong = right;
+      wrong[name] = other;
+      CHECK_THROWS_WITH(decode_heartbeat(wrong.dump()), Catch::EndsWith(": " + name));
+    }
+}
+
 TEST_CASE("malformed payloads are refused") {
   CHECK_THROWS_AS(decode_store_set("ab"), Error);
   CHECK_THROWS_AS(decode_store_set(std::string("\x05\0\0\0key", 7)), Error);
@@ -81,11 +96,7 @@ TEST_CASE("malformed payloads are refused") {
   for (const char* text : {"", "[]", "{", "{}", R"({"kind": 1, "body": {}})", R"({"kind": "x"})",
                            R"({"kind": "x", "body": 3})"})
     CHECK_THROWS_AS(decode_event(text, body), Error);
-  for (const char* text : {"null", "{}", R"({"step": -1, "collective": 0, "phase": ""})",
-                           R"({"step": 1.5, "collective": 0, "phase": ""})",
-                           R"({"step": 18446744073709551615, "collective": 0, "phase": ""})",
-                           R"({"step": 1, "collective": 0, "phase": 3})"})
-    CHECK_THROWS_AS(decode_heartbeat(text), Error);
+  for (const char* text : {"null", "{}"}) CHECK_THROWS_AS(decode_heartbeat(text), Error);
   for (const char* text : {"{}", R"({"rank": 4294967296, "pid": 1, "version": 1, "key": ""})",
                            R"({"rank": 0, "pid": 1, "version": 1, "key": null})"})
     CHECK_THROWS_AS(decode_hello(text), Error);

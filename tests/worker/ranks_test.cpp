@@ -48,7 +48,7 @@ TEST_CASE("a worker on its own needs no backend, several on the CPU refuse NCCL"
 
 TEST_CASE("the status of a rank is that of the error which ends it") {
   CHECK(run_rank([](ControlChannel&) {}) == 0);
-  CHECK(run_rank([](ControlChannel&) { throw Error(ErrorKind::kGuard, "NaN"); }) == 5);
+  CHECK(run_rank([](ControlChannel&) { throw Error(ErrorKind::kCheck, "NaN"); }) == 5);
   CHECK(run_rank([](ControlChannel&) { throw std::bad_alloc(); }) == 3);
   CHECK(run_rank([](ControlChannel&) { throw std::runtime_error("x"); }) == 1);
 }

@@ -15,10 +15,10 @@ struct GpuScratch {
   std::int64_t attention_part_bytes = 0;
 };
 
-/// The sizes in a job's plan. They follow from what the plan leaves free of hardware.gpu_bytes if
-/// both are as small as possible: logits get half of that, up to 2 GiB, in equal chunks of a
-/// multiple of 128 rows; attention gets a quarter, up to 2 GiB. So a job that fits with the
-/// smallest sizes fits with these.
+/// The sizes in a job's plan. They follow from what the plan with the smallest sizes leaves free of
+/// hardware.gpu_bytes: logits get half of that, up to 2 GiB, in equal chunks of a multiple of 128
+/// rows; attention gets a quarter, up to 2 GiB. So a job that fits with the smallest sizes fits
+/// with these. If gpu_bytes is 0, which says that the GPU is not known, they are the smallest.
 GpuScratch gpu_scratch(const Config& config);
 
 }  // namespace hgt

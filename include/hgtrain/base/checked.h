@@ -32,7 +32,8 @@ template <class To, class From>
 To checked_cast(From value, const char* what, ErrorKind kind = ErrorKind::kData) {
   const To out = static_cast<To>(value);
   if (static_cast<From>(out) != value || ((out < To{}) != (value < From{})))
-    throw Error(kind, fmt::format("{} = {} is out of range", what, value));
+    throw Error(kind,
+                fmt::format("{} = {} does not fit into {} bits", what, value, 8 * sizeof(To)));
   return out;
 }
 

@@ -10,9 +10,9 @@ namespace hgt {
 enum class ErrorKind {
   kInternal = 1,  ///< a bug in hgtrain
   kConfig = 2,    ///< command line or config file
-  kDevice = 3,    ///< devices or preflight refused
+  kDevice = 3,    ///< a device cannot be used, or a limit of the system is reached
   kData = 4,      ///< data or checkpoint damaged, or the final checkpoint could not be written
-  kGuard = 5,     ///< a guard stopped the run: NaN, hang
+  kCheck = 5,     ///< a check during training stopped the run: a number is not finite, a hang
   kPeer = 6,      ///< a peer or host became unreachable
 };
 
@@ -28,11 +28,13 @@ class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message, std::string hint = {});
 
-  /// Adds a line of context ("in FILE at /json/pointer"); innermost first. Use it on the way up:
+  /// Adds a line of context ("FILE at /json/pointer", which text() prints after "in "), innermost
+  /// first. Use it on the way up:
   /// `catch (Error& e) { e.in("..."); throw; }`
   Error& in(std::string where);
 
-  /// Adds another error of the same cause, so that the user learns of all at once.
+  /// Adds another error in the same input, so that the user learns of all at once from render().
+  /// Nothing else has it: not text(), nor a message to another process.
   Error& also(Error other);
 
   ErrorKind kind() const noexcept { return kind_; }
@@ -44,7 +46,8 @@ class Error : public std::exception {
   /// The message alone.
   const char* what() const noexcept override { return message_.c_str(); }
 
-  /// "MESSAGE\n  in CONTEXT\n  hint: HINT", without a newline at the end, safe for a terminal.
+  /// "MESSAGE\n  in CONTEXT\n  hint: HINT", without a newline at the end, safe for a terminal. One
+  /// that is kInternal ends with a line that asks the user to report it.
   std::string text() const;
   /// "PROGRAM: error: " and the text(), newline at the end; the errors added with also() follow.
   std::string render(const std::string& program = "hgtrain") const;

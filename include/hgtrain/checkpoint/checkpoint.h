@@ -138,7 +138,7 @@ class CheckpointWriter {
   virtual void save(const TrainingState& state, const FlatState& flat,
                     std::shared_ptr<const void> owner = nullptr, Reason reason = Reason::kDue) = 0;
   /// Waits for the save under way. Returns nullopt if no save failed since the last call, else the
-  /// error of the last one that did, the same on all ranks: kData if a rank could not write, kGuard
+  /// error of the last one that did, the same on all ranks: kData if a rank could not write, kCheck
   /// if the state has a number that is not finite. The checkpoint before it is intact.
   virtual std::optional<Error> wait() = 0;
   /// Like wait(), but returns at once.

@@ -10,7 +10,8 @@ namespace hgt {
 struct LrScheduleConfig {
   std::string type = "constant";  ///< constant, cosine, wsd
   std::int64_t warmup_iters = 0;  ///< updates
-  /// Updates; 0: all after the warmup (cosine), a tenth of the run (wsd).
+  /// Length of the decay in updates. 0: cosine decays in all updates after the warmup, wsd in a
+  /// tenth of the run.
   std::int64_t decay_iters = 0;
   double min_lr = 0;                   ///< rate at the end of the decay
   std::string decay_style = "linear";  ///< of wsd: linear, cosine, minus_sqrt

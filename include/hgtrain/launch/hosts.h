@@ -5,6 +5,9 @@
 
 namespace hgt {
 
+/// The most workers of a job on one host.
+inline constexpr int kMaxWorkersOfHost = 1024;
+
 /// A host of a job.
 struct JobHost {
   std::string name = {};  ///< the name that ssh gets

@@ -31,7 +31,7 @@ class LossScaler {
   /// another precision starts anew, and a constant scale is the config's.
   LossScale resumed(LossScale saved, DType saved_weights) const;
   /// Call it after a step. `overflow`: its gradients were not finite, and it was skipped.
-  /// Error(kGuard) if the scale would have to fall below fp16.min_loss_scale.
+  /// Error(kCheck) if the scale would have to fall below fp16.min_loss_scale.
   void update(bool overflow, LossScale& state) const;
 
  private:

@@ -15,9 +15,9 @@ namespace hgt {
 /// The tokens that a rank has of each sequence.
 SampleRows context_rows(std::int64_t seq_length, int size, int rank);
 
-/// Which rank owns which part of a buffer with `units` elements for each token of `batch`
+/// Which rank owns which part of a buffer with `elements_per_token` for each token of `batch`
 /// sequences, counted in elements.
 std::vector<OwnedRange> context_owners(std::int64_t batch, std::int64_t seq_length, int size,
-                                       std::int64_t units);
+                                       std::int64_t elements_per_token);
 
 }  // namespace hgt

@@ -106,8 +106,8 @@ class Trainer {
   void queue_step(const RankUsage& usage = {});
   /// Waits for the step that was queued first. If its loss or a gradient was not finite, the update
   /// was skipped, and the parameters are still those of the step before. fp16 training then lowers
-  /// its loss scale and continues; it throws Error(kGuard) if the scale cannot shrink, or after a
-  /// hundred skipped steps in a row. Other types throw Error(kGuard), which names the step and the
+  /// its loss scale and continues; it throws Error(kCheck) if the scale cannot shrink, or after a
+  /// hundred skipped steps in a row. Other types throw Error(kCheck), which names the step and the
   /// first bad tensor. The result stays valid until the step after the next is queued.
   const StepResult& finish_step();
   const StepResult& step() {
