@@ -276,6 +276,14 @@ std::string wanted(const CLI::App& app, const std::string& what) {
                      option->get_type_name() == "FLOAT" ? "" : "whole ", option->get_description());
 }
 
+/// What the option is that `what` says is required; "" if it says something else.
+std::string description_of_required(const CLI::App& app, const std::string& what) {
+  constexpr std::string_view kEnd = " is required";
+  if (!what.ends_with(kEnd)) return "";
+  const CLI::Option* option = app.get_option_no_throw(what.substr(0, what.size() - kEnd.size()));
+  return option ? fmt::format("{}: {}", option->get_name(), option->get_description()) : "";
+}
+
 /// The one required option that is not given; "" if there is none, or if there are several.
 std::string missing_option(const CLI::App& app) {
   std::vector<std::string> missing;
@@ -324,7 +332,8 @@ void parse(CLI::App& app, const Command& command, const std::vector<std::string>
     refuse_extras(app, command, commands);  // what is required may stand there, without its flag
     const std::string what = with_typed_name(e.what(), app, args);
     if (const std::optional<Error> wrong = wrong_choice(what)) throw *wrong;
-    const std::string hint = wanted(app, what);
+    std::string hint = wanted(app, what);
+    if (hint.empty()) hint = description_of_required(app, what);
     throw usage(reworded(what), hint.empty() ? help : hint);
   }
   refuse_extras(app, command, commands);

@@ -139,10 +139,12 @@ class DataPrepare final : public Command {
     if (result.bad_lines > 0)
       say("skipped: {}, the first is {}\n", human_plural(result.bad_lines, "bad line"),
           result.first_bad_line);
-    if (result.hidden_files + result.binary_files + result.empty_documents > 0)
-      say("skipped: {}, {}, {}\n", human_plural(result.hidden_files, "hidden file"),
-          human_plural(result.binary_files, "binary file"),
-          human_plural(result.empty_documents, "empty document"));
+    std::vector<std::string> skipped;
+    for (const auto& [count, what] : {std::pair{result.hidden_files, "hidden file"},
+                                      std::pair{result.binary_files, "binary file"},
+                                      std::pair{result.empty_documents, "empty document"}})
+      if (count > 0) skipped.push_back(human_plural(count, what));
+    if (!skipped.empty()) say("skipped: {}\n", fmt::join(skipped, ", "));
   }
 
   /// The manifest, and what was skipped.

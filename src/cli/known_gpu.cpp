@@ -250,8 +250,14 @@ KnownGpu known_gpu(const std::string& gpu) {
   const bool in_gib = unit == "g" || unit == "gb" || unit == "gib", in_mib = unit == "mib";
   if (error == std::errc() && count > 0 && count <= 1 << 20 && (in_gib || in_mib))
     return {bytes(count * kUsableShare / (in_gib ? 1 : 1024))};
+  const std::string typed = plain(gpu);
+  const bool is_amd = typed.starts_with("mi") && typed.find_first_of("0123456789") == 2;
+  if (is_amd || typed.starts_with("gaudi"))
+    throw Error(ErrorKind::kConfig,
+                fmt::format("--gpu {}: hgtrain trains on NVIDIA GPUs only", gpu),
+                "leave it out to plan for workers on the CPU");
   const std::string near =
-      error == std::errc() && count > 0 && unit.empty() ? gpu + "GB" : similar_kind(plain(gpu));
+      error == std::errc() && count > 0 && unit.empty() ? gpu + "GB" : similar_kind(typed);
   throw Error(ErrorKind::kConfig, fmt::format("--gpu {}: no such GPU is known", gpu),
               near.empty()
                   ? fmt::format("give its memory, as 24GB, or one of {}", fmt::join(names(), ", "))

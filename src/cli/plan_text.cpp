@@ -104,6 +104,14 @@ std::string pipeline_line(const Config& config) {
                      config.parallelism.pipeline_schedule, 100 * pipeline_idle_share(config));
 }
 
+/// How often the run reads the data; of a small part of it, two digits: "0.0031".
+std::string epochs_text(const TrainPlan& plan) {
+  const double epochs = static_cast<double>(plan.config.training.train_iters) *
+                        static_cast<double>(plan.config.batch.train_batch_size) /
+                        static_cast<double>(plan.epoch_samples);
+  return epochs < 0.1 ? fmt::format("{:.2g}", epochs) : human_count(epochs);
+}
+
 }  // namespace
 
 std::string banner(const TrainPlan& plan, const std::string& run_dir) {
@@ -122,9 +130,7 @@ std::string banner(const TrainPlan& plan, const std::string& run_dir) {
       batch.gradient_accumulation_steps, data_workers(plan), steps,
       human_count(tokens * static_cast<double>(steps)));
   if (plan.epoch_samples > 0)
-    text += fmt::format(", {} epochs of {}",
-                        human_count(static_cast<double>(steps) * static_cast<double>(samples) /
-                                    static_cast<double>(plan.epoch_samples)),
+    text += fmt::format(", {} epochs of {}", epochs_text(plan),
                         human_plural(plan.epoch_samples, "sample"));
   text += fmt::format("\ntraining    {}\n", how(config)) + layout_line(plan);
   if (config.parallelism.pipeline_parallel_size > 1) text += pipeline_line(config);

@@ -273,11 +273,12 @@ std::vector<std::string> config_changes(const nlohmann::json& previous, const nl
       (is_frozen(pointer) ? frozen : changes)
           .push_back(fmt::format("{}: absent, was {}", dotted(pointer), value.dump()));
   if (!frozen.empty())
-    throw Error(ErrorKind::kConfig,
-                fmt::format("a resumed run cannot change its model or its batches:\n    {}",
-                            fmt::join(frozen, "\n    ")),
-                "set these back; or start a new run from this one's weights: model.init with the "
-                "checkpoint's folder, and another --run_dir");
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("a resumed run cannot change what its checkpoint was made with:\n    {}",
+                    fmt::join(frozen, "\n    ")),
+        "set these back; or start a new run from this one's weights: model.init with the "
+        "checkpoint's folder, and another --run_dir");
   return changes;
 }
 

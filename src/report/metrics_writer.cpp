@@ -159,7 +159,10 @@ void MetricsWriter::restore(std::int64_t resumed_step, OtherRecords others) {
     kept_aside_ = fmt::format("{}; the file is kept as {}, and {} has the steps that could be read",
                               *problem, set_aside("damaged", last_own_step), path);
   else if (has_others)
-    kept_aside_ = fmt::format("the run goes back: the metrics of its later steps are kept in {}",
+    kept_aside_ = fmt::format("{} are kept in {}",
+                              others.until_resumed_step
+                                  ? "the run begins a branch: the metrics of its other steps"
+                                  : "the run goes back: the metrics of its later steps",
                               set_aside("superseded", last_own_step));
   else
     jsonl_.file.truncate(kept_bytes);

@@ -16,6 +16,16 @@
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
+namespace {
+
+/// Whether the run's branch began with a checkpoint that is none of the run's own steps: one of
+/// another run, or one that is superseded.
+bool is_from_elsewhere(const std::string& run_dir) {
+  const std::string origin = read_origin(run_dir).value_or(BranchOrigin{}).checkpoint;
+  return !origin.empty() && step_of(origin) < 0;
+}
+
+}  // namespace
 
 Recorder::Recorder(const Config& config, const RunOptions& options, const ParameterTable& table,
                    const Groups& savers, ControlChannel& channel)
@@ -43,9 +53,8 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
     channel_.send("checkpoint", {{"path", path}, {"step", step}});
   };
   const auto open_metrics = [&](bool leaves_branch) {
-    const std::string origin = read_origin(options_.run_dir).value_or(BranchOrigin{}).checkpoint;
     metrics_.emplace(options_.run_dir, state.step,
-                     OtherRecords{.until_resumed_step = !origin.empty() && step_of(origin) < 0,
+                     OtherRecords{.until_resumed_step = is_from_elsewhere(options_.run_dir),
                                   .after_resumed_step = leaves_branch});
   };
   // Metrics are kept before checkpoints are renamed: after a crash in between, the checkpoints
@@ -63,8 +72,12 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
 
 void Recorder::report_superseded() {
   if (!checkpoints_->left().empty())
-    notice(fmt::format("the run goes back: its later checkpoints are renamed to {}",
-                       fmt::join(checkpoints_->left(), ", ")));
+    notice(
+        fmt::format("{} checkpoints are renamed to {}",
+                    is_from_elsewhere(options_.run_dir)
+                        ? "the run goes on from a checkpoint that is none of its branch: its other"
+                        : "the run goes back: its later",
+                    fmt::join(checkpoints_->left(), ", ")));
   const std::vector<std::string> all = checkpoints_->superseded();
   if (config_.checkpoint.keep_last_n > 0 && !all.empty())
     notice(fmt::format("the next save removes {} (checkpoint.keep_last_n); 0 keeps them",

@@ -121,6 +121,7 @@ TEST_CASE("a list in several words leads to one in one") {
 TEST_CASE("a word without its flag leads to the one that is missing") {
   CHECK(refusal({"generate", "runs/u", "--prompt", "a"}).ends_with("| use --model runs/u"));
   CHECK(refusal({"generate", "--model", "runs/u", "a b"}).ends_with("| use --prompt 'a b'"));
+  CHECK(refusal({"generate", "--model", "runs/u"}) == "--prompt is required | --prompt: a text");
   CHECK(refusal({"generate", "a b"}).ends_with("| use --model FOLDER --prompt 'a b'"));
 }
 

@@ -46,6 +46,11 @@ TEST_CASE("a name that is neither is refused, and the error lists the kinds") {
                             "nanGB", "infGB", "80TB", "99999999999999999999GB"})
     CHECK_THROWS_AS(known_gpu(wrong), Error);
   try {
+    known_gpu("MI300X");
+  } catch (const Error& e) {
+    CHECK(e.message() == "--gpu MI300X: hgtrain trains on NVIDIA GPUs only");
+  }
+  try {
     known_gpu("rtx4080ti");
   } catch (const Error& e) {
     CHECK(e.hint() == "did you mean rtx4080? Or give its memory, as 24GB");
