@@ -268,7 +268,7 @@ bool run(const Op& op, CudaStreamState& stream) {
   for (std::int64_t sample = 0; sample < op.shape.batch; sample += plan->part.samples)
     for (std::int64_t head = 0; head < op.shape.key_heads; head += plan->part.key_heads) {
       auto memory = memory_of(op, sample, head);
-      const auto status = plan->graph.execute(stream.cudnn_plans->handle.get(), memory, workspace);
+      auto status = plan->graph.execute(stream.cudnn_plans->handle.get(), memory, workspace);
       if (status.is_bad())
         throw Error(ErrorKind::kDevice,
                     fmt::format("cuDNN failed at {}: {}", text_of(op.shape), status.get_message()),
