@@ -278,7 +278,7 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
     return rank.host == host && !rank.is_gone;
   });
   if (!had_ranks) return;
-  for (RankView& rank : ranks_) rank.is_gone = rank.is_gone || rank.host == host;
+  for (RankView& rank : ranks_) rank.is_gone |= rank.host == host || !spawned_;
   Failure failure;
   failure.rank = -1;
   failure.host = static_cast<int>(host);

@@ -1,6 +1,10 @@
+#include "coordinator.h"
+
 #include <sys/ptrace.h>
 
 #include "launcher_process.h"
+#include "merged_output.h"
+#include "silent_agent.h"
 
 using namespace hgt;
 
@@ -109,6 +113,23 @@ TEST_CASE("a guard that nothing can continue is killed, and what it guarded with
   CHECK(launcher.wait() == 128 + SIGTERM);
   CHECK(all_end(launcher.numbers("pid")));
   CHECK(all_end(launcher.numbers("stray")));
+}
+
+TEST_CASE("if a host is lost before any rank has started, the attempt ends at once") {
+  asio::io_context io;
+  MergedOutput console(io, {});
+  SilentAgent a(io, console, "a"), b(io, console, "b");
+  JobSpec spec;
+  spec.num_workers = 2;
+  bool has_finished = false;
+  Coordinator coordinator(
+      {io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [&] { has_finished = true; }},
+      {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
+  coordinator.start();
+  coordinator.on_lost(a.link, "nothing has come from it for 15 s");
+  CHECK(has_finished);
+  CHECK(coordinator.verdict().exit_code == 6);
+  CHECK(coordinator.verdict().host == "a");
 }
 
 TEST_CASE("the verdict has the failing rank's own words and exit code") {
