@@ -187,6 +187,7 @@ void SshHost::read_output() {
 }
 
 void SshHost::send_program() {
+  is_sending_ = true;
   const auto payload = program_.payload();
   events_.sending(payload->size());
   deadline_.expires_after(kSendLimit);
@@ -229,6 +230,7 @@ std::string SshHost::last_words() {
 /// Before the agent has started. A login shell such as nologin explains itself on stdout.
 std::string SshHost::why_ended() {
   if (const std::string said = last_words(); !said.empty()) return said;
+  if (is_sending_) return "its shell ended while the program was sent there";
   const std::string& noise = line_.empty() ? last_noise_ : line_;
   if (noise.empty()) return "ssh ended without a word";
   return "its login shell starts no program, and says: " + noise;

@@ -80,8 +80,9 @@ class SshHost {
   std::string line_;        // incomplete line of stdout
   std::string last_noise_;  // the last whole line before the nonce
   std::size_t discarded_ = 0;
-  bool is_open_ = false;    // ready or failed
-  std::string error_text_;  // the end of stderr
+  bool is_sending_ = false;  // the program
+  bool is_open_ = false;     // ready or failed
+  std::string error_text_;   // the end of stderr
 };
 
 /// The command line of ssh that starts this program on `host`, after a line with `nonce`.

@@ -81,6 +81,12 @@ TEST_CASE("a host that cannot be used says why") {
     CHECK(SshRun("true").why ==
           "its login shell starts no program, and says: This account is currently not available.");
   }
+  SECTION("its shell is killed while it takes the program") {
+    const FakeSsh ssh(
+        "echo \"$last\" | grep -o '[0-9a-f]\\{64\\}' | head -n 1 | sed s/$/-send/; "
+        "head -c 1 > /dev/null; kill -9 $$");
+    CHECK_THAT(SshRun("true").why, Catch::Contains("its shell ended while the program was sent"));
+  }
   SECTION("ssh says nothing") {
     const FakeSsh ssh("exit 1");
     CHECK(SshRun("true").why == "ssh ended without a word");
