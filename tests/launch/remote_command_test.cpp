@@ -12,7 +12,7 @@ using namespace hgt;
 
 namespace {
 
-LauncherProcess script(const std::string& text) {
+LauncherProcess remote_script(const std::string& text) {
   return LauncherProcess({"--remotely", "far", "--", "/bin/sh", "-c", text});
 }
 
@@ -20,7 +20,7 @@ LauncherProcess script(const std::string& text) {
 
 TEST_CASE("a command on another host has its output and exit code here") {
   const FakeSsh ssh("echo welcome; exec sh -c \"$last\"");
-  LauncherProcess launcher = script("echo out; echo err >&2; cat; pwd; echo $SENT; exit 7");
+  LauncherProcess launcher = remote_script("echo out; echo err >&2; cat; pwd; echo $SENT; exit 7");
   CHECK(launcher.wait() == 7);
   CHECK(launcher.out() == "out\n/\nvariable\n");
   CHECK_THAT(launcher.err(), Catch::EndsWith("\nerr\n"));
@@ -29,14 +29,15 @@ TEST_CASE("a command on another host has its output and exit code here") {
 TEST_CASE("nothing of a command is in a command line") {
   const FakeSsh ssh("exec sh -c \"$last\"");
   LauncherProcess launcher =
-      script("tr '\\0' ' ' < /proc/$PPID/cmdline");  // the process that waits for it
+      remote_script("tr '\\0' ' ' < /proc/$PPID/cmdline");  // the process that waits for it
   CHECK(launcher.wait() == 0);
   CHECK_THAT(launcher.out(), Catch::EndsWith(" agent --command "));
 }
 
 TEST_CASE("signals reach a command on another host") {
   const FakeSsh ssh("exec sh -c \"$last\"");
-  LauncherProcess launcher = script("trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done");
+  LauncherProcess launcher =
+      remote_script("trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done");
   REQUIRE(launcher.prints("ready"));
   launcher.kill(SIGTERM);
   CHECK(launcher.wait() == 3);
@@ -44,7 +45,7 @@ TEST_CASE("signals reach a command on another host") {
 
 TEST_CASE("a command on another host ends with the process that has started it") {
   const FakeSsh ssh("exec sh -c \"$last\"");
-  LauncherProcess launcher = script("echo pid=$$; exec sleep 1000");
+  LauncherProcess launcher = remote_script("echo pid=$$; exec sleep 1000");
   REQUIRE(launcher.prints("pid="));
   const auto pids = launcher.numbers("pid");
   launcher.kill(SIGKILL);
@@ -53,7 +54,7 @@ TEST_CASE("a command on another host ends with the process that has started it")
 
 TEST_CASE("a command whose host cannot be used says why") {
   const FakeSsh ssh("echo 'ssh: connect to host far port 22: Connection refused' >&2; exit 255");
-  LauncherProcess launcher = script("true");
+  LauncherProcess launcher = remote_script("true");
   CHECK(launcher.wait() == 3);
   CHECK(has(launcher.err(), "host far cannot be used: ssh: connect to host far"));
   CHECK(has(launcher.err(), "no ssh server listens on that port"));
@@ -61,7 +62,7 @@ TEST_CASE("a command whose host cannot be used says why") {
 
 TEST_CASE("a connection that ends before the command is an error") {
   const FakeSsh ssh("sh -c \"$last\"; exit 255");
-  LauncherProcess launcher = script("echo out");
+  LauncherProcess launcher = remote_script("echo out");
   CHECK(launcher.wait() == 6);
   CHECK(launcher.out() == "out\n");
   CHECK(has(launcher.err(), "the connection to host far has ended before the command"));

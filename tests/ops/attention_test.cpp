@@ -10,6 +10,7 @@
 using namespace hgt;
 using namespace on_device;
 
+namespace attention_test {
 namespace {
 
 /// Sizes of a case. q, k and v lie side by side in rows of (heads + 2 key_heads) width.
@@ -406,3 +407,5 @@ TEST_CASE("CUDA: attention over cuDNN, with heads next to each other in rows, eq
           2 * tolerance_of(type, 0));  // cuDNN rounds the probabilities
     }
 }
+
+}  // namespace attention_test

@@ -9,6 +9,7 @@
 using namespace hgt;
 using namespace on_device;
 
+namespace cross_entropy_test {
 namespace {
 
 constexpr std::int64_t kRows = 6, kVocabulary = 19;
@@ -277,3 +278,5 @@ TEST_CASE("CUDA: the loss and gradients of a target that is not there are NaN", 
     }
   }
 }
+
+}  // namespace cross_entropy_test

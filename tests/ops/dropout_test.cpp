@@ -10,6 +10,7 @@
 using namespace hgt;
 using namespace on_device;
 
+namespace dropout_test {
 namespace {
 
 constexpr std::int64_t kBatch = 3, kElements = 5003;
@@ -157,3 +158,5 @@ TEST_CASE("CUDA: dropout draws the CPU's numbers for a part of the tokens", "[dr
             },
             tolerance_of(type, 1e-6));
 }
+
+}  // namespace dropout_test

@@ -9,6 +9,7 @@
 using namespace hgt;
 using namespace on_device;
 
+namespace embedding_test {
 namespace {
 
 constexpr std::int64_t kBatch = 2, kLength = 3, kWidth = 5, kVocabulary = 7;
@@ -206,3 +207,5 @@ TEST_CASE("CUDA: a token that is not there gives NaN, and no gradient", "[embedd
     for (const float x : results[3].floats()) CHECK(std::isfinite(x));
   }
 }
+
+}  // namespace embedding_test

@@ -9,6 +9,7 @@
 using namespace hgt;
 using namespace on_device;
 
+namespace linear_test {
 namespace {
 
 constexpr std::int64_t kRows = 7, kIn = 5, kOut = 9;
@@ -158,3 +159,5 @@ TEST_CASE("CUDA: the gradient of a bias over many rows equals the CPU's", "[line
             },
             1e-4);
 }
+
+}  // namespace linear_test

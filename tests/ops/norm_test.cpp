@@ -10,6 +10,7 @@
 using namespace hgt;
 using namespace on_device;
 
+namespace norm_test {
 namespace {
 
 constexpr std::int64_t kRows = 5, kHeads = 3, kWidth = 13;
@@ -286,3 +287,5 @@ TEST_CASE("CUDA: an RMS norm that adds in one pass equals adding first", "[norm]
           tolerance_of(type, 2e-5));
     }
 }
+
+}  // namespace norm_test

@@ -10,6 +10,9 @@
 #include "reference.h"
 
 using namespace hgt;
+
+namespace packed_product_test {
+
 using namespace hgt::cpu;
 
 namespace {
@@ -127,3 +130,5 @@ TEST_CASE("our own product of no depth is 0") {
       {false, false, 1, 2, 0, nullptr, 1, nullptr, 2, false, c.data(), 2, true});
   CHECK(c == Floats{0, 0});
 }
+
+}  // namespace packed_product_test

@@ -13,6 +13,9 @@
 #include "support/temporary_folder.h"
 
 using namespace hgt;
+
+namespace product_chooser_test {
+
 using namespace hgt::cpu;
 
 namespace {
@@ -106,3 +109,5 @@ TEST_CASE("gemm computes with the chosen kernel, and on a deterministic pool wit
   else
     unsetenv("XDG_CACHE_HOME");
 }
+
+}  // namespace product_chooser_test

@@ -22,6 +22,7 @@
 
 using namespace hgt;
 
+namespace products_test {
 namespace {
 
 constexpr SampleKey kSamples{2, 3};
@@ -232,3 +233,5 @@ TEST_CASE("attention in 16 bits differs from fp32 only by what is stored or mult
       },
       4);
 }
+
+}  // namespace products_test

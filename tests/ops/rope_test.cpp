@@ -9,6 +9,7 @@
 using namespace hgt;
 using namespace on_device;
 
+namespace rope_test {
 namespace {
 
 constexpr std::int64_t kBatch = 2, kLength = 3, kHeads = 2, kDim = 6, kHalf = kDim / 2;
@@ -104,3 +105,5 @@ TEST_CASE("CUDA: rotary positions equal the CPU's", "[rope]") {
           },
           tolerance_of(type, 2e-5));
 }
+
+}  // namespace rope_test

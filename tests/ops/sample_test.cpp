@@ -13,6 +13,7 @@
 using namespace hgt;
 using namespace on_device;
 
+namespace sample_test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -171,3 +172,5 @@ TEST_CASE("CUDA: the token drawn is the CPU's", "[sample]") {
        {Floats{-kInf, -kInf}, Floats{1, kInf, 2}, Floats{1, std::nanf(""), 2}, Floats{5}})
     CHECK(on_device({}, row(logits)) == drawn({}, logits));
 }
+
+}  // namespace sample_test
