@@ -378,7 +378,7 @@ class TrainTest(job.JobTest):
         self.assertIn('--num_workers', call('--config', 'config.json', '--device', 'cpu', '--num_gpus', 2, exit_code=2))
         call('--config', 'config.json', '--num_workers', 0, '--device', 'cpu', exit_code=2)
         batch = call('--config', 'config.json', '--num_workers', 2, '--gradient_accumulation_steps', 3, exit_code=2)
-        self.assertIn('6 or 12 can', batch)
+        self.assertIn('6 = 1 * 3 * 2', batch)
         self.assertNotIn('not known yet', batch)
         self.assertIn('--num_workers', call('--config', 'config.json', '--num_gpus', 64, '--train_batch_size', 64, exit_code=3))
         for steps in (0, -3, '1e3', ''):
