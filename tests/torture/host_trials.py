@@ -315,8 +315,9 @@ class PyTorch(Programs):
         return super().is_complete(outcome) and 'error: ' not in outcome.err
 
     def end_of_stopped_rank(self, fault):
-        """The first of the others that reaches PyTorch's timeout ends the job."""
-        return {1}, f'rank {fault.rank} has been stopped', self.seconds + self.timeout + self.end_limit + BUSY
+        """The first of the others that reaches PyTorch's timeout ends the job. Who does not reach rank 0's store in this time waits, for up to
+        this time, and tries once more."""
+        return {1}, f'rank {fault.rank} has been stopped', self.seconds + 3 * self.timeout + self.end_limit + BUSY
 
     def after_stop_of_rank(self, fault):
         pass
@@ -381,10 +382,12 @@ class Training(Work):
 
 
 def works(hgtrain, folder, python=None):
-    """As trials.works(). With `python`, an interpreter that has PyTorch, the jobs are its DistributedDataParallel."""
+    """As trials.works(). With `python`, an interpreter that has PyTorch, half of the jobs are its DistributedDataParallel."""
     place = Place(folder)
-    if python:
-        return [PyTorch(hgtrain, place, folder, python, 'PyTorch'), PyTorch(hgtrain, place, folder, python, 'restarting PyTorch', restarts=2)]
     trials.Preparing(hgtrain, folder)
-    return [Programs(hgtrain, place, 'programs', 'sh', '-c', SLEEPING), Programs(hgtrain, place, 'stubborn programs', 'sh', '-c', 'trap "" TERM; ' + SLEEPING),
-            Training(hgtrain, place, folder, 'training'), Training(hgtrain, place, folder, 'restarting', '--max_restarts', '2')]
+    if python:
+        programs = [PyTorch(hgtrain, place, folder, python, 'PyTorch'), PyTorch(hgtrain, place, folder, python, 'restarting PyTorch', restarts=2)]
+    else:
+        programs = [Programs(hgtrain, place, 'programs', 'sh', '-c', SLEEPING),
+                    Programs(hgtrain, place, 'stubborn programs', 'sh', '-c', 'trap "" TERM; ' + SLEEPING)]
+    return [*programs, Training(hgtrain, place, folder, 'training'), Training(hgtrain, place, folder, 'restarting', '--max_restarts', '2')]

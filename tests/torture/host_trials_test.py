@@ -6,7 +6,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'e2e'))
 import host_trials  # noqa: E402
-from host_trials import Fault, Outcome, Programs  # noqa: E402
+from host_trials import Fault, Outcome, Programs, PyTorch  # noqa: E402
 from trials import Failed  # noqa: E402
 
 DONE = '[ranks 0-3] done\n'
@@ -58,6 +58,15 @@ class HostTrialsTest(unittest.TestCase):
         self.judge(fault('kill', 'rank'), 0, out='[ranks 0,2] done\n[r1] done\n[r3] done\n')
         self.judge(fault('kill', 'rank'), 0, out='[ranks 0-1,3] done\n[r2] done\n')
         self.assert_fails('exit status 6 of a job that was complete', fault('kill', 'agent'), 6, out=DONE)
+
+    def test_who_waits_for_a_stopped_rank_reaches_pytorchs_timeout_and_may_try_its_store_again_before(self):
+        work = PyTorch.__new__(PyTorch)  # without its undisturbed run
+        work.seconds = 10
+        stopped = 'rank 0 has been stopped by a signal'
+        for seconds in (40, 100):
+            work.judge(fault('stop', 'rank', 0), Outcome(1, '', stopped, seconds))
+        with self.assertRaisesRegex(Failed, 'it took 200.0 s'):
+            work.judge(fault('stop', 'rank', 0), Outcome(1, '', stopped, 200))
 
 
 if __name__ == '__main__':
