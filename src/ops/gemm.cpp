@@ -46,8 +46,8 @@ void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tenso
   cpu::gemm(alpha, a, b, beta, c, stream.pool());
 }
 
-void disable_gemm_autotuning(const CudaQueue& queue) {
-  check(queue.module().ops().disable_gemm_autotuning(queue.state()));
+void set_product_timing(const CudaQueue& queue, ProductTiming timing) {
+  check(queue.module().ops().set_product_timing(queue.state(), timing));
 }
 
 ProductChoices product_choices(const CudaQueue& queue) {

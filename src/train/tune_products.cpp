@@ -14,10 +14,13 @@
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/thread_pool.h"
+#include "hgtrain/ops/flat.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/ops/normal.h"
 #include "hgtrain/optim/round.h"
 #include "hgtrain/train/model_options.h"
+
+#include "batch_loader.h"
 
 namespace hgt {
 namespace {
@@ -48,8 +51,10 @@ void fill(const Tensor& values, const CudaQueue& queue) {
   queue.synchronize();
 }
 
-/// Computes the forward and backward of a micro-batch, alone, as the rank would do with others.
-void compute_alone(const Config& config, const Coordinates& at, const CudaQueue& queue) {
+/// Computes the forward, the backward and an evaluation of a micro-batch with a few layers of the
+/// job's model, alone, as the rank would do with others.
+void compute_alone(const Config& job, const Coordinates& at, const CudaQueue& queue) {
+  const Config config = small_job(job);
   const Stream stream(queue);
   const Device device = queue.device();
   const ParallelismConfig& split = config.parallelism;
@@ -59,6 +64,7 @@ void compute_alone(const Config& config, const Coordinates& at, const CudaQueue&
   const auto tensor = rank_of(at.tensor, split.tensor_parallel_size);
   const auto context = rank_of(at.context, split.context_parallel_size);
   Model::Options options = model_options(config);
+  options.logit_rows = planned_logit_rows(job);
   options.tensor = tensor.get();
   options.context = context.get();
   options.split_rows = split.sequence_parallel;
@@ -75,6 +81,7 @@ void compute_alone(const Config& config, const Coordinates& at, const CudaQueue&
     stream.copy(w.raw(), d.raw(), w.bytes());
   else
     round_to(d, w, stream);
+  clear(d, stream);
   const auto model = Model::create(config.model, table, w, d, options, stream);
 
   MicroBatch batch;
@@ -82,10 +89,13 @@ void compute_alone(const Config& config, const Coordinates& at, const CudaQueue&
   batch.seq_length = config.training.seq_length / split.context_parallel_size;
   const Buffer ids("tokens to try products with", batch.batch * batch.seq_length * 4, device);
   const Buffer key("sample to try products with", sizeof(SampleKey), device);
-  batch.tokens_BT = batch.targets_BT = batch.positions_BT = ids.as<std::int32_t>();
+  batch.tokens_BT = batch.targets_BT = ids.as<std::int32_t>();
+  if (context || sample_form(job).has_positions()) batch.positions_BT = ids.as<std::int32_t>();
   batch.samples = key.as<SampleKey>().data();
   for (int block = 0; block < model->num_blocks(); ++block) model->forward(block, 0, batch);
   for (int block = model->num_blocks(); block-- > 0;) model->backward(block, 0, batch);
+  const Buffer loss("loss to try products with", sizeof(double), device);
+  model->evaluate(batch, loss.as<double>().front());
   queue.synchronize();
 }
 
@@ -96,25 +106,33 @@ std::string tune_products(const Config& config, int rank, int ranks, Store& stor
   const std::chrono::milliseconds timeout(config.distributed.timeout_ms());
   const auto gpu_of = [](int of) { return fmt::format("products/gpu of {}", of); };
   const auto choices_of = [](int of) { return fmt::format("products/choices of {}", of); };
+  const Coordinates at = make_layout(config.parallelism, ranks).coordinates_of(rank);
+  std::string trouble;
+  const auto compute = [&] {
+    try {
+      compute_alone(config, at, queue);
+    } catch (const Error& error) {  // too little memory; training reports it with more detail
+      trouble = "; a micro-batch could not be computed, because of " + error.message();
+    }
+  };
+  const std::int64_t begin_ns = now_ns();
+  if (config.training.deterministic) {
+    compute();
+    return fmt::format("matrix products: cuBLAS's first algorithms{}", trouble);
+  }
+
   const std::string kind = product_choices(queue).valid_for;
   store.set(gpu_of(rank), kind);
   int first = 0;
   while (first < rank && store.get(gpu_of(first), timeout) != kind) ++first;
   if (first < rank) {
     const std::int64_t count = use_product_choices(queue, store.get(choices_of(first), timeout));
+    compute();
     return fmt::format(
-        "matrix products: {} computed as rank {} chose, which has the same kind of GPU", count,
-        first);
+        "matrix products: {} computed as rank {} chose, which has the same kind of GPU{}", count,
+        first, trouble);
   }
-
-  const std::int64_t begin_ns = now_ns();
-  std::string trouble;
-  try {
-    compute_alone(small_job(config), make_layout(config.parallelism, ranks).coordinates_of(rank),
-                  queue);
-  } catch (const Error& error) {  // too little memory; training reports it with more detail
-    trouble = "; the others when they are first computed, because of " + error.message();
-  }
+  compute();
   const ProductChoices chosen = product_choices(queue);
   store.set(choices_of(rank), chosen.text);
   return fmt::format("matrix products: chose how to compute {} in {:.1f} s{}", chosen.count,

@@ -163,7 +163,7 @@ class TrainWorker {
     const CudaQueue* const compute = queue.get();
     if (compute) plan_device(config_, environment, *channel_, *compute);
     if (compute) require_memory(config_, *compute);
-    if (compute && environment.world_size > 1 && !config_.training.deterministic) {
+    if (compute && environment.world_size > 1) {
       channel_->progress().phase = "choosing how to compute products";
       log_info("{}", tune_products(config_, environment.rank, environment.world_size, *channel_,
                                    *compute));

@@ -9,6 +9,8 @@
 #include <map>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "cuda/kernel.h"
 #include "device_memory.h"
 #include "device_state.h"
@@ -353,6 +355,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* count) {
   const Layouts layouts{*a, *b, *c, *d};
+  fmt::print(stderr, "emulation: asked for the algorithms of {} x {} x {}\n", d->rows, d->columns,
+             terms(*product, layouts));
   std::uint64_t alignment = 256;
   for (const auto operand :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,

@@ -178,7 +178,7 @@ TEST_CASE(
   REQUIRE(timing.choice(bias) == 1);
   for (const std::string& place : {folder.path(), std::string()}) {
     Process process(place);
-    process.stream.gemm_autotuning_disabled = true;
+    process.stream.product_timing = ProductTiming::kNone;
     const double before = emulation::device_state.clock_us;
     CHECK(process.choice(x) == 0);
     CHECK(process.choice(bias) == -1);
@@ -187,6 +187,35 @@ TEST_CASE(
     CHECK(bias.result() == std::vector<float>(32, 6 * 12 + 7));
   }
   CHECK(Process(folder.path()).choice(x) == 1);
+}
+
+TEST_CASE(
+    "after timing has ended, choices stay, and other products take cuBLAS's first candidate") {
+  Process process;
+  const GemmOperands x, later(16, 4, 12);
+  REQUIRE(process.choice(x) == 1);
+  Process other;
+  other.cache->use(choices_of(process.stream));
+  for (Process* one : {&process, &other}) {
+    one->stream.product_timing = ProductTiming::kEnded;
+    CHECK(one->choice(x) == 1);
+    CHECK(one->choice(later) == 0);
+    CHECK_FALSE(one->cache->find(CublasShape(later.args).text()));
+  }
+}
+
+TEST_CASE("the choices of a stream may be private") {
+  const TemporaryFolder caches;
+  setenv("XDG_CACHE_HOME", caches.path().c_str(), 1);
+  const GemmOperands x;
+  for (const auto timing : {ProductTiming::kPrivate, ProductTiming::kShared}) {
+    CudaStreamState stream;
+    stream.device = 100 + static_cast<int>(timing);  // each device has its cache
+    stream.product_timing = timing;
+    cuda::gemm(x.args, stream);
+    CHECK(choices_of(stream).size() == 1);
+    CHECK(list_folder(caches.path()).empty() == (timing == ProductTiming::kPrivate));
+  }
 }
 
 TEST_CASE("without memory to add to, cuBLAS's first candidate is used") {

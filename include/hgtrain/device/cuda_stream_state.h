@@ -11,8 +11,10 @@
 
 namespace hgt {
 
-struct GemmPlans;   // of ops
-struct CudnnPlans;  // of ops
+// Of ops.
+struct GemmPlans;
+struct CudnnPlans;
+enum class ProductTiming : int;
 
 struct CudaStreamState {
   int device = 0;
@@ -21,7 +23,7 @@ struct CudaStreamState {
   std::size_t scratch_bytes = 0;
   std::shared_ptr<GemmPlans> gemm_plans;    ///< state of products; the first one makes it
   std::shared_ptr<CudnnPlans> cudnn_plans;  ///< state of attention; null: cuDNN is not used
-  bool gemm_autotuning_disabled = false;    ///< algorithms of products are not timed
+  ProductTiming product_timing{};           ///< at first kShared
 
   /// Makes the device current for this thread (a thread starts on device 0) and returns the stream.
   cudaStream_t use() const {

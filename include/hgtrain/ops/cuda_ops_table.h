@@ -364,6 +364,14 @@ struct SampleArgs {
   OP(update_average, UpdateAverageArgs)            \
   OP(sample, SampleArgs)
 
+/// How the algorithm of a product is chosen.
+enum class ProductTiming : int {
+  kShared,   ///< the fastest; the choice is kept in a file, and other processes' choices are used
+  kPrivate,  ///< the fastest; the choice lasts as long as the process
+  kEnded,    ///< as was chosen before; otherwise as kNone, so that nothing is timed any more
+  kNone,     ///< cuBLAS's first-ranked one, and our own kernels for the epilogue
+};
+
 /// How cuDNN computes attention.
 struct CudnnOptions {
   std::int64_t part_bytes = cuda::kAttentionPartBytes;  ///< of its deterministic backward
@@ -380,7 +388,7 @@ struct CudaOpsTable {
 #undef HGT_MEMBER
 
   /// See hgtrain/ops/gemm.h.
-  CudaResult (*disable_gemm_autotuning)(CudaStreamState* stream);
+  CudaResult (*set_product_timing)(CudaStreamState* stream, ProductTiming timing);
   /// `take` is called once, with `to` and what ProductChoices has.
   CudaResult (*product_choices)(CudaStreamState* stream, void* to,
                                 void (*take)(void* to, const char* valid_for, const char* text,

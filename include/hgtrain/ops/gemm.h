@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "hgtrain/device/stream.h"
+#include "hgtrain/ops/cuda_ops_table.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
@@ -24,11 +25,11 @@ namespace hgt {
 void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
           Stream stream);
 
-/// From now on, the algorithm of each product on the queue follows from its operands, the device
-/// and cuBLAS's version alone: cuBLAS's first-ranked algorithm computes the product, and our own
-/// kernels its epilogue (linear.h). On other queues, products are timed, and the fastest algorithm
-/// is kept in a file: another run has the same bits only if it finds that file.
-void disable_gemm_autotuning(const CudaQueue& queue);
+/// How algorithms are chosen for the products that the queue computes first from now on. At first,
+/// products are timed (kShared): another run has the same bits only if it finds the file of
+/// choices. With kNone, the algorithm follows from the operands, the device and cuBLAS's version
+/// alone. The first product of the process on a device decides between shared and private choices.
+void set_product_timing(const CudaQueue& queue, ProductTiming timing);
 
 /// Which algorithms were chosen by timing.
 struct ProductChoices {
@@ -40,7 +41,7 @@ struct ProductChoices {
 ProductChoices product_choices(const CudaQueue& queue);
 /// From now on, the products in the text of another process are computed as that one chose, on all
 /// queues of the device that have not run them yet. Returns how many there are: none if the text is
-/// damaged, or valid for something else than this GPU. With autotuning disabled, nothing changes.
+/// damaged, or valid for something else than this GPU. With kNone, nothing changes.
 std::int64_t use_product_choices(const CudaQueue& queue, const std::string& text);
 
 /// From now on, the CPU computes large products of fp32 with the faster of oneDNN's kernel and our

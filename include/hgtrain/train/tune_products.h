@@ -8,12 +8,16 @@
 
 namespace hgt {
 
-/// Chooses the algorithms of a training job's matrix products. All ranks call it before they
-/// connect: then no collective shares the GPU with what is timed, and no rank waits in one for
-/// another that times. Among ranks with the same kind of GPU, the first one chooses for all, so
-/// that they compute the same bits: it computes a micro-batch with a few layers of its part of the
-/// job's model, without the others, which wait for its choices. Products that are missing from them
-/// are timed when they are first computed.
+/// Computes a micro-batch with a few layers of this rank's part of a training job's model, without
+/// the other ranks. All ranks call it before they connect, for two reasons.
+///
+/// It times the algorithms of matrix products, and no collective shares the GPU with what is timed.
+/// Among ranks with the same kind of GPU, the first one chooses for all, so that they compute the
+/// same bits; the others wait for its choices. With training.deterministic nothing is timed.
+///
+/// It loads the kernels. CUDA loads a kernel when it is launched for the first time, and waits for
+/// all work of the device to do so: if that is a receive of a pipeline, which waits for a peer that
+/// waits for this rank, for ever.
 ///
 /// Returns what to log. Error(kPeer) if the choices do not come within the config's timeout.
 std::string tune_products(const Config& config, int rank, int ranks, Store& store,

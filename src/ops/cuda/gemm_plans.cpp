@@ -134,7 +134,7 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
   GemmPlan plan{CublasProduct(plans.handle.get(), shape, args), {}};
   const std::string key = shape.text();
   const std::optional<std::string> stored =
-      stream.gemm_autotuning_disabled ? std::nullopt : plans.cache->find(key);
+      stream.product_timing == ProductTiming::kNone ? std::nullopt : plans.cache->find(key);
   if (stored && apply_choice(*stored, args.is_plain(), plan)) return plan;
 
   const bool plain = args.is_plain();
@@ -143,7 +143,7 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
     throw Error(ErrorKind::kDevice, "cuBLAS has no algorithm for a product").in(key);
   if (candidates.empty()) return plan;
   if (plain) plan.algorithm = candidates.front();
-  if (stream.gemm_autotuning_disabled) return plan;
+  if (stream.product_timing >= ProductTiming::kEnded) return plan;
   const TuningBuffers tuning(args, stream);
   if (!tuning.possible) return plan;
   const auto found = fastest(plan.product, candidates, tuning.args, stream);
@@ -153,8 +153,8 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
   return plan;
 }
 
-/// One cache for all streams of a device.
-std::shared_ptr<GemmCache> cache_of(int device) {
+/// One cache for all streams of a device; the first one decides whether it is private.
+std::shared_ptr<GemmCache> cache_of(int device, bool is_private) {
   static std::mutex mutex;
   static std::map<int, std::shared_ptr<GemmCache>> caches;
   const std::lock_guard lock(mutex);
@@ -162,9 +162,10 @@ std::shared_ptr<GemmCache> cache_of(int device) {
   if (!cache) {
     cudaDeviceProp found{};
     HGT_CUDA_CHECK(cudaGetDeviceProperties(&found, device));
-    cache = std::make_shared<GemmCache>(
-        gemm_cache_folder(), fmt::format("{}, {} multiprocessors, cuBLASLt {}", found.name,
-                                         found.multiProcessorCount, cublasLtGetVersion()));
+    cache =
+        std::make_shared<GemmCache>(is_private ? "" : gemm_cache_folder(),
+                                    fmt::format("{}, {} multiprocessors, cuBLASLt {}", found.name,
+                                                found.multiProcessorCount, cublasLtGetVersion()));
   }
   return cache;
 }
@@ -180,7 +181,8 @@ GemmPlans::GemmPlans(std::shared_ptr<GemmCache> choices) : cache(std::move(choic
 GemmPlans& plans_of(CudaStreamState& stream) {
   (void)stream.use();
   if (!stream.gemm_plans) {
-    stream.gemm_plans = std::make_shared<GemmPlans>(cache_of(stream.device));
+    stream.gemm_plans = std::make_shared<GemmPlans>(
+        cache_of(stream.device, stream.product_timing == ProductTiming::kPrivate));
     stream.reserve(cuda::kProductWorkspaceBytes);
   }
   return *stream.gemm_plans;

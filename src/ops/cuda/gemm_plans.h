@@ -33,7 +33,7 @@ struct GemmPlans {
 /// adds to is not touched.
 ///
 /// If timing is impossible, because the stream is being captured or there is no memory for a
-/// temporary that the product can add to, or if it is disabled for the stream, the plan is cuBLAS's
+/// temporary that the product can add to, or if the stream times no products, the plan is cuBLAS's
 /// first candidate, and kernels for the epilogue. Such a plan holds for this stream only, and is
 /// not kept in a file.
 const GemmPlan& plan_of(const GemmArgs& args, CudaStreamState& stream);

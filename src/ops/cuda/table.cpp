@@ -14,8 +14,8 @@ CudaResult entry(const Args* args, CudaStreamState* stream) {
   return guarded([&] { launcher(*args, *stream); });
 }
 
-CudaResult disable_gemm_autotuning(CudaStreamState* stream) {
-  return guarded([&] { stream->gemm_autotuning_disabled = true; });
+CudaResult set_product_timing(CudaStreamState* stream, ProductTiming timing) {
+  return guarded([&] { stream->product_timing = timing; });
 }
 
 CudaResult product_choices(CudaStreamState* stream, void* to,
@@ -45,7 +45,7 @@ CudaResult use_cudnn(void* library, const CudnnOptions* options, CudaStreamState
 
 const CudaOpsTable* cuda_ops_table() {
 #define HGT_ENTRY(op, Args) entry<Args, cuda::op>,
-  static constexpr CudaOpsTable kTable = {HGT_CUDA_OPS(HGT_ENTRY) disable_gemm_autotuning,
+  static constexpr CudaOpsTable kTable = {HGT_CUDA_OPS(HGT_ENTRY) set_product_timing,
                                           product_choices, use_product_choices, use_cudnn};
 #undef HGT_ENTRY
   return &kTable;
