@@ -57,12 +57,12 @@ SyntheticRun::SyntheticRun(const Config& config, const Groups& groups)
   if (stream_.device().is_cpu()) {
     choose_cpu_products(cpu_name(), "");
   } else {
-    if (config.training.deterministic) disable_gemm_autotuning(stream_.queue());
+    if (config.training.deterministic) set_product_timing(stream_.queue(), ProductTiming::kNone);
     attention_ = use_attention(config_, stream_.queue());
   }
   const HostBuffers host(buffers_, config_, plan_, stream_);
   host.get().initialize(table_, static_cast<std::uint64_t>(config_.training.seed), device_.pool());
-  host.store();
+  host.store(/*with_state=*/false);
   buffers_.round_weights(buffers_.is_offloaded() ? Stream(device_.pool()) : stream_);
   TrainingState state;
   state.loss_scale = LossScaler(config_.precision).initial();

@@ -5,6 +5,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/config/hf_config.h"
+#include "hgtrain/device/upload.h"
 #include "hgtrain/infer/model_folder.h"
 #include "hgtrain/model/decoder.h"
 
@@ -57,8 +58,7 @@ Buffer Generator::load_weights(const std::string& folder, const std::string& whi
   const Stream stream = device_.get();
   if (stream.device().is_cpu()) return weights;
   Buffer copy(weights.name(), weights.bytes(), stream.device());
-  stream.copy(copy.data(), weights.data(), static_cast<std::size_t>(weights.bytes()));
-  stream.synchronize();
+  upload(copy.data(), weights.data(), static_cast<std::size_t>(weights.bytes()), stream);
   return copy;
 }
 

@@ -10,6 +10,7 @@
 #include "hgtrain/config/config.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/device/thread_pool.h"
+#include "hgtrain/device/upload.h"
 #include "hgtrain/model/model.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/model_options.h"
@@ -31,8 +32,7 @@ Buffer load_weights(const Config& config, const ParameterTable& table, const std
   comm.broadcast(weights.as<std::byte>(), 0);
   if (stream.device().is_cpu()) return weights;
   Buffer there(weights.name(), weights.bytes(), stream.device());
-  stream.copy(there.data(), weights.data(), static_cast<std::size_t>(weights.bytes()));
-  stream.synchronize();
+  upload(there.data(), weights.data(), static_cast<std::size_t>(weights.bytes()), stream);
   return there;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hgtrain/config/config.h"
+#include "hgtrain/device/upload.h"
 #include "hgtrain/model/init.h"
 #include "hgtrain/optim/round.h"
 
@@ -115,16 +116,16 @@ HostBuffers::HostBuffers(const FlatBuffers& buffers, const Config& config, const
   if (!buffers.home.is_cpu()) copy_.emplace(config, plan);
 }
 
-void HostBuffers::store() const {
+void HostBuffers::store(bool with_state) const {
   if (!copy_) return;
   const auto copy = [&](const Buffer& to, const Buffer& from) {
-    stream_.copy(to.data(), from.data(), static_cast<std::size_t>(from.bytes()));
+    upload(to.data(), from.data(), static_cast<std::size_t>(from.bytes()), stream_);
   };
   copy(buffers_.parameters, copy_->parameters);
   copy(buffers_.ema, copy_->ema);
+  if (!with_state) return;
   for (std::size_t i = 0; i < buffers_.optimizer_state.size(); ++i)
     copy(buffers_.optimizer_state[i], copy_->optimizer_state[i]);
-  stream_.synchronize();
 }
 
 }  // namespace hgt

@@ -150,7 +150,9 @@ void Run::measure_rates() {
   const DType dtype = config_.precision.compute_dtype();
   peak_rate_ = PeakRate::measure(stream_, dtype, comm_);
   if (options_.record_steps > 0) trace_.measure_ceilings(stream_, dtype);
-  restart_peak_memory();  // what it took is no part of training
+  if (queue_ && comm_.size() > 1 && !config_.training.deterministic)
+    set_product_timing(*queue_, ProductTiming::kEnded);  // collectives share the GPU from now on
+  restart_peak_memory();                                 // what it took is no part of training
   if (stream_.device().is_cpu()) choose_cpu_products(cpu_name(), options_.run_dir);
 }
 
@@ -184,7 +186,7 @@ void Run::start() {
   const DataFingerprint data{train_data_->fingerprint(), train_data_->old_fingerprint()};
   const Start from =
       prepare_start(config_, options_, table_, plan_, host.get(), data, pool_, groups_);
-  host.store();
+  host.store(from.state.optimizer_steps > 0);
   return_freed_memory();  // the buffers of the checkpoint's files; the thread that saves takes
                           // others
   buffers_->round_weights(buffers_->is_offloaded() ? Stream(pool_) : stream_);

@@ -101,7 +101,7 @@ struct TrainedRank {
   void initialize(const Config& config) {
     const HostBuffers host(buffers, config, plan, stream);
     host.get().initialize(table, 7, pool);
-    host.store();
+    host.store(/*with_state=*/false);
     buffers.round_weights(home());
   }
   Stream home() { return buffers.is_offloaded() ? Stream(pool) : stream; }  ///< the buffers'

@@ -70,7 +70,9 @@ class HostBuffers {
   HostBuffers(const FlatBuffers& buffers, const Config& config, const RankPlan& plan,
               Stream stream);
   const FlatBuffers& get() const { return copy_ ? *copy_ : buffers_; }
-  void store() const;  ///< copies to the device; blocks until done
+  /// Copies to the device, and blocks until that is done. Without the optimizer's state, that of
+  /// the device stays: in new buffers it is zero.
+  void store(bool with_state) const;
 
  private:
   const FlatBuffers& buffers_;

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+
+#include "hgtrain/device/stream.h"
+
+namespace hgt {
+
+/// Copies ordinary host memory to memory of the stream's device, through two page-locked chunks:
+/// the host fills one while the device copies the other. On the CPU it copies the memory. Returns
+/// when all is there.
+void upload(void* to, const void* from, std::size_t bytes, Stream stream);
+
+}  // namespace hgt
