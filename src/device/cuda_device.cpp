@@ -115,9 +115,10 @@ CudaResult memory_info(int device, std::uint64_t* free_bytes, std::uint64_t* tot
 CudaResult allocate(int device, std::size_t bytes, void** out) {
   return guarded([&] {
     UniqueHandle<void*, cudaFree> memory(allocate_device(device, bytes));
-    HGT_CUDA_CHECK(cudaMemset(memory.get(), 0, bytes));
-    HGT_CUDA_CHECK(cudaDeviceSynchronize());  // because streams do not wait for the default stream,
-                                              // which cudaMemset uses
+    // The host waits for this alone, not for the whole device: there, a collective may wait for a
+    // peer, and CUDA forbids to wait for a device while another thread captures one of its streams.
+    HGT_CUDA_CHECK(cudaMemsetAsync(memory.get(), 0, bytes, cudaStreamPerThread));
+    HGT_CUDA_CHECK(cudaStreamSynchronize(cudaStreamPerThread));
     *out = memory.release();
   });
 }
