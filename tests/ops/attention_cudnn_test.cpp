@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <dlfcn.h>
+#include <functional>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -94,6 +95,31 @@ TEST_CASE("cuDNN supports the models' attention on sm_80, sm_89 and sm_90") {
         CHECK_NOTHROW(
             cudnn::require_support(backward(c, type), device(sm), {.deterministic = false}));
       }
+}
+
+TEST_CASE("cuDNN builds the plans of attention until the driver is to load their kernels") {
+  if (!with_cudnn()) return;
+  const Case c{64, 1024, 12, 12, 64, 0};
+  const auto failure = [](const std::function<void()>& build) -> std::string {
+    try {
+      build();
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return "cuLibraryLoadData returned error";  // a real driver, which has loaded them
+  };
+  for (const int sm : {80, 90}) {
+    CAPTURE(sm);
+    const auto at = device(sm);
+    CHECK_THAT(failure([&] { cudnn::build_plan(forward(c, DType::kBF16), at); }),
+               Catch::Contains("cuLibraryLoadData returned error"));
+    for (const bool deterministic : {false, true})
+      CHECK_THAT(failure([&] {
+                   cudnn::build_plan(backward(c, DType::kBF16), at,
+                                     {.deterministic = deterministic});
+                 }),
+                 Catch::Contains("cuLibraryLoadData returned error"));
+  }
 }
 
 TEST_CASE("an op that cuDNN does not support is refused with its message") {

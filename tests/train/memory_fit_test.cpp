@@ -72,6 +72,25 @@ TEST_CASE("a job that does not fit is refused with the largest micro-batch that 
   CHECK(verdict(config, 1000).find("no setting makes it fit") != std::string::npos);
 }
 
+TEST_CASE("a plan counts on all of a GPU's memory if what is free has room for it") {
+  Config config = six_of_twelve();
+  constexpr std::int64_t kTotal = std::int64_t{1} << 40;
+  Config planned = config;
+  planned.hardware.gpu_bytes = kTotal;
+  const std::int64_t bytes = total_bytes(memory_table(planned, 1));
+  REQUIRE(bytes > total_bytes(memory_table(config, 1)));  // logits in larger chunks
+  const auto plannable = [&](std::int64_t free_bytes) {
+    std::int64_t out = -1;
+    with_free_memory(free_bytes,
+                     [&](const CudaQueue& queue) { out = plannable_bytes(config, queue); });
+    return out;
+  };
+  CHECK(plannable(bytes) == kTotal);
+  CHECK(plannable(bytes - 1) == 0);  // with the smallest chunks it may still fit
+  config.hardware.oversubscribe = true;
+  CHECK(plannable(kTotal) == 0);  // others take their part
+}
+
 TEST_CASE("if memory runs out all the same, a smaller micro-batch that fits is named") {
   const Config config = six_of_twelve();
   const std::int64_t six = total_bytes(memory_table(config, 1));

@@ -1,11 +1,19 @@
 #include "ranks.h"
 
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/ops/cuda_ops_table.h"
+
+#include "support/fake_cuda.h"
+#include "support/ranks.h"
+#include "train/tiny_config.h"
 
 using namespace hgt;
 
@@ -33,6 +41,73 @@ TEST_CASE("a worker for which there is no GPU is refused") {
     CHECK(e.kind() == ErrorKind::kDevice);
     CHECK_FALSE(e.hint().empty());
   }
+}
+
+namespace {
+
+/// A small job on GPUs, in bf16 or fp32.
+Config small_job(bool bf16) {
+  Config config = tiny_config();
+  config.hardware.device = "cuda";
+  config.training.seq_length = 8;
+  config.batch = {.train_batch_size = 4, .micro_batch_size = 2, .gradient_accumulation_steps = 1};
+  config.precision.bf16 = bf16;
+  return config;
+}
+
+/// Keeps the notices of a rank.
+struct Notices final : MemoryChannel {
+  void send(const std::string& kind, const nlohmann::json& body) override {
+    texts.push_back(kind + ": " + body.at("text").get<std::string>());
+  }
+  std::vector<std::string> texts;
+};
+
+/// A module with two GPUs, of which the second has half as much memory, and whose cuDNN refuses.
+CudaModule two_gpus() {
+  static CudaDeviceTable device = fake_cuda::device_table();
+  device.memory_info = [](int index, std::uint64_t* free, std::uint64_t* total) -> CudaResult {
+    *free = *total = std::uint64_t{1} << (40 - index);
+    return nullptr;
+  };
+  static CudaOpsTable ops{};
+  ops.use_cudnn = [](void*, const CudnnOptions*, CudaStreamState*, std::size_t*) -> CudaResult {
+    static const CudaFailure failure{static_cast<int>(ErrorKind::kDevice), "too old", "", ""};
+    return &failure;
+  };
+  static const CudaTables tables{0, "fake", &device, &ops, nullptr};
+  return CudaModule(tables);
+}
+
+}  // namespace
+
+TEST_CASE("all ranks plan with the memory of the smallest GPU") {
+  const CudaModule module = two_gpus();
+  Notices channel;
+  std::int64_t planned[2] = {};
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      Config config = small_job(false);
+      const Environment environment{.rank = rank, .local_rank = rank, .world_size = 2};
+      plan_device(config, environment, channel, CudaQueue(Device::cuda(rank), module));
+      planned[rank] = config.hardware.gpu_bytes;
+    });
+  for (std::thread& rank : ranks) rank.join();
+  CHECK(planned[0] == std::int64_t{1} << 39);
+  CHECK(planned[1] == planned[0]);
+  CHECK(channel.texts.empty());  // attention in fp32 needs no cuDNN
+}
+
+TEST_CASE("rank 0 tells the user if attention lacks cuDNN") {
+  const CudaModule module = two_gpus();
+  Notices channel;
+  Config config = small_job(true);
+  plan_device(config, {}, channel, CudaQueue(Device::cuda(0), module));
+  CHECK(config.hardware.gpu_bytes == std::int64_t{1} << 40);
+  REQUIRE(channel.texts.size() == 1);
+  CHECK_THAT(channel.texts[0],
+             Catch::StartsWith("notice: attention backend: own kernels (no cuDNN: "));
 }
 
 TEST_CASE("a worker on its own needs no backend, several on the CPU refuse NCCL") {

@@ -291,10 +291,11 @@ bool offered(const Args& args, const CudaStreamState& stream) {
          args.position_ids == nullptr && args.queries == args.keys;
 }
 
-void require_support(const Shape& shape, const CudnnOptions& options,
-                     const cudnn::AbsentDevice& device) {
+graph::Graph require_support(const Shape& shape, const CudnnOptions& options,
+                             const cudnn::AbsentDevice& device) {
   graph::Graph graph = GraphOf(shape, options, &device).take();
   require_support(graph, options.deterministic, nullptr);
+  return graph;
 }
 
 }  // namespace
@@ -307,6 +308,13 @@ void require_support(const AttentionArgs& args, const AbsentDevice& device) {
 void require_support(const AttentionBwdArgs& args, const AbsentDevice& device,
                      const CudnnOptions& options) {
   hgt::require_support(op_of(args).shape, options, device);
+}
+void build_plan(const AttentionArgs& args, const AbsentDevice& device) {
+  require(hgt::require_support(op_of(args).shape, {}, device).build_plans());
+}
+void build_plan(const AttentionBwdArgs& args, const AbsentDevice& device,
+                const CudnnOptions& options) {
+  require(hgt::require_support(op_of(args).shape, options, device).build_plans());
 }
 
 std::size_t use(void* library, const CudnnOptions& options, CudaStreamState& stream) {

@@ -67,5 +67,10 @@ struct AbsentDevice {
 void require_support(const AttentionArgs& args, const AbsentDevice& device);
 void require_support(const AttentionBwdArgs& args, const AbsentDevice& device,
                      const CudnnOptions& options = {});
+/// Likewise builds the plan of the op for the device, the last part of which is to load its kernels
+/// with the driver.
+void build_plan(const AttentionArgs& args, const AbsentDevice& device);
+void build_plan(const AttentionBwdArgs& args, const AbsentDevice& device,
+                const CudnnOptions& options = {});
 
 }  // namespace hgt::cudnn
