@@ -18,6 +18,7 @@
 #include "hgtrain/device/cuda_device.h"
 #include "hgtrain/device/cuda_stream_state.h"
 
+#include "capture.h"
 #include "device_memory.h"
 #include "device_state.h"
 #include "order.h"
@@ -77,6 +78,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
   if (device_state.capturing) return cudaErrorStreamCaptureUnsupported;
+  if (!hgt::emulation::are_over_of_this_thread())
+    throw hgt::Error(hgt::ErrorKind::kInternal,
+                     "emulation: a product is timed while a collective is under way");
   *event = {device_state.clock_us, true, false};
   return cudaSuccess;
 }
@@ -93,27 +97,8 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
 }
 
 namespace hgt {
-namespace {
 
-/// How many captures each thread has under way. Not thread_local, because such memory of this
-/// module is the kernels' shared memory.
-std::mutex captures_mutex;
-std::map<std::thread::id, int> captures_of_threads;
-
-int add_capture(int change) {
-  const std::lock_guard lock(captures_mutex);
-  return captures_of_threads[std::this_thread::get_id()] += change;
-}
-
-/// Throws if this thread captures a stream, because CUDA forbids `call` then
-/// (cudaStreamCaptureModeThreadLocal).
-void forbid_in_capture(const char* call) {
-  if (add_capture(0) > 0)
-    throw Error(ErrorKind::kDevice,
-                fmt::format("{}: operation not permitted when stream is capturing", call));
-}
-
-}  // namespace
+using emulation::forbid_in_capture;
 
 /// Each op's temporaries are of exactly the size it asked for, and new: what an op reads of them it
 /// has written. A device has one memory for them, which cannot grow in a capture.
@@ -136,11 +121,10 @@ void CudaStreamState::reserve(std::size_t bytes) {
 }
 
 struct CudaEventState : emulation::Event {
-  double clock_us = 0;  ///< of the device when it was recorded
+  double clock_us = 0;    ///< of the device when it was recorded
+  bool was_asked = true;  ///< since it was recorded
 };
-struct CudaGraphState : emulation::Graph {
-  std::thread::id thread = std::this_thread::get_id();  ///< that captures it
-};
+struct CudaGraphState : emulation::Graph {};
 
 namespace {
 
@@ -167,12 +151,13 @@ class Taken {
     const std::lock_guard lock(mutex_);
     return full_ ? limit_ - total_ : kMemory;
   }
+  /// Zeros.
   void* take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     full_ |= total_ + bytes > limit_;
     if (total_ + bytes > limit_)
       throw Error(ErrorKind::kDevice, "out of memory on the emulated device");
-    void* const memory = emulation::allocate(bytes);
+    void* const memory = emulation::allocate(bytes, 0);
     sizes_[memory] = bytes;
     total_ += bytes;
     return memory;
@@ -206,7 +191,7 @@ CudaResult memory_info(int, std::uint64_t* free_bytes, std::uint64_t* total_byte
 CudaResult allocate(int, std::size_t bytes, void** out) {
   return guarded([&] {
     forbid_in_capture("cudaMalloc");
-    *out = std::memset(taken().take(bytes), 0, bytes);
+    *out = taken().take(bytes);
   });
 }
 
@@ -253,7 +238,7 @@ CudaResult destroy_stream(CudaStreamState* stream) {
 }
 
 CudaResult create_event(int, CudaEventState** out) {
-  return guarded([&] { *out = new CudaEventState{{next_id(), false, {}}, 0}; });
+  return guarded([&] { *out = new CudaEventState{{next_id()}}; });
 }
 
 CudaResult destroy_event(CudaEventState* event) {
@@ -264,6 +249,7 @@ CudaResult destroy_event(CudaEventState* event) {
 CudaResult synchronize_stream(CudaStreamState* stream) {
   return guarded([&] {
     forbid_in_capture("cudaStreamSynchronize");
+    emulation::forbid_of_captured(stream->use(), "cudaStreamSynchronize");
     emulation::wait_until_over(stream->use()->pending);
     emulation::host_waits_for(stream->use()->clock);
   });
@@ -273,6 +259,7 @@ CudaResult record_event(CudaEventState* event, CudaStreamState* stream) {
   return guarded([&] {
     emulation::record(*event, stream->use());
     event->clock_us = device_state.clock_us;
+    event->was_asked = false;
   });
 }
 
@@ -280,24 +267,31 @@ CudaResult wait_event(CudaStreamState* stream, CudaEventState* event) {
   return guarded([&] { emulation::wait(stream->use(), *event); });
 }
 
+/// The device is busy: an event is not done when it is asked the first time, unless the host knows
+/// it from another wait.
 CudaResult query_event(CudaEventState* event, bool* done) {
   return guarded([&] {
     forbid_in_capture("cudaEventQuery");
-    *done = emulation::are_over(event->pending);
+    *done = emulation::has_host_waited_for(event->clock) ||
+            (std::exchange(event->was_asked, true) && emulation::are_over(event->pending));
     if (*done) emulation::host_waits_for(event->clock);
   });
 }
 
 CudaResult elapsed_ms(CudaEventState* begin, CudaEventState* end, float* out) {
-  *out = static_cast<float>((end->clock_us - begin->clock_us) / 1000);
-  return nullptr;
+  return guarded([&] {
+    for (const CudaEventState* event : {begin, end})
+      if (!event->recorded || !emulation::has_host_waited_for(event->clock))
+        throw Error(ErrorKind::kDevice, "cudaEventElapsedTime: device not ready");
+    *out = static_cast<float>((end->clock_us - begin->clock_us) / 1000);
+  });
 }
 
 CudaResult begin_capture(CudaStreamState* stream) {
   return guarded([&] {
     if (stream->use()->captured) throw Error(ErrorKind::kDevice, "a capture is under way");
     stream->use()->captured = new CudaGraphState;
-    add_capture(1);
+    emulation::begin_capture(*stream->use()->captured);
   });
 }
 
@@ -306,9 +300,7 @@ CudaResult end_capture(CudaStreamState* stream, CudaGraphState** out) {
     std::unique_ptr<CudaGraphState> graph(
         static_cast<CudaGraphState*>(std::exchange(stream->use()->captured, nullptr)));
     if (!graph) throw Error(ErrorKind::kDevice, "no capture is under way");
-    if (graph->thread != std::this_thread::get_id())
-      throw Error(ErrorKind::kDevice, "another thread began the capture");
-    add_capture(-1);
+    emulation::end_capture(*graph);
     *out = !graph->work.empty() ? graph.release() : nullptr;
   });
 }

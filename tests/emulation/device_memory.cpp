@@ -46,7 +46,7 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Bytes at even addresses are the fill's first one.
+/// A byte of a band: at even addresses it is the fill's first one.
 std::byte fill_byte(const std::byte* at, Fill fill) {
   return static_cast<std::byte>(reinterpret_cast<std::uintptr_t>(at) % 2 == 0 ? fill : fill >> 8);
 }
@@ -57,9 +57,13 @@ bool untouched(const std::byte* begin, const std::byte* end, Fill fill) {
   return true;
 }
 
+void fill_band(std::byte* begin, std::byte* end, Fill fill) {
+  for (; begin != end; ++begin) *begin = fill_byte(begin, fill);
+}
+
 }  // namespace
 
-void* allocate(std::size_t bytes) {
+void* allocate(std::size_t bytes, int fill) {
   const std::size_t pages = round_up(std::max<std::size_t>(bytes, 1), kPage);
   const std::size_t mapped = pages + 2 * kGuardBytes;
   void* const mapping =
@@ -68,9 +72,10 @@ void* allocate(std::size_t bytes) {
   const std::lock_guard lock(g_mutex);
   const Allocation made{bytes, static_cast<std::byte*>(mapping), mapped, next_fill()};
   mprotect(made.begin(), pages, PROT_READ | PROT_WRITE);
-  for (std::byte* at = made.begin(); at != made.end(); ++at) *at = fill_byte(at, made.fill);
   std::byte* const memory = made.end() - round_up(bytes, kAlignment);
-  std::memset(memory, kUninitialised, bytes);
+  fill_band(made.begin(), memory, made.fill);
+  fill_band(memory + bytes, made.end(), made.fill);
+  if (fill != 0) std::memset(memory, fill, bytes);
   poison(made.begin(), static_cast<std::size_t>(memory - made.begin()));
   poison(memory + bytes, static_cast<std::size_t>(made.end() - memory) - bytes);
   g_allocations.emplace(memory, made);

@@ -9,8 +9,9 @@ namespace hgt::emulation {
 
 constexpr int kUninitialised = 0xff;  ///< a byte of memory nobody wrote: NaN, -1
 
-/// Aligned to 256 bytes, uninitialised. Throws std::bad_alloc.
-void* allocate(std::size_t bytes);
+/// Aligned to 256 bytes; every byte is `fill`. Pages of zeros take no memory until they are
+/// touched. Throws std::bad_alloc.
+void* allocate(std::size_t bytes, int fill = kUninitialised);
 void release(void* memory);
 
 /// Whether it points into an allocation.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -11,12 +12,14 @@
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 
+#include "capture.h"
 #include "cuda_runtime.h"
 #include "device_memory.h"
 #include "device_state.h"
@@ -302,8 +305,12 @@ void check_launch(const dim3& grid, const dim3& block, std::size_t shared_bytes,
 
 /// The numbers of the blocks, in the order in which they run.
 std::vector<std::uint64_t> order_of_blocks(const dim3& grid, Random& random) {
-  std::vector<std::uint64_t> order(std::uint64_t{grid.x} * grid.y * grid.z);
+  constexpr std::uint64_t kAtEachEnd = 8;
+  const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
+  const bool all = blocks <= std::max(device_state.most_blocks, 2 * kAtEachEnd);
+  std::vector<std::uint64_t> order(all ? blocks : 2 * kAtEachEnd);
   std::iota(order.begin(), order.end(), std::uint64_t{0});
+  if (!all) std::iota(order.end() - kAtEachEnd, order.end(), blocks - kAtEachEnd);
   std::shuffle(order.begin(), order.end(), random);
   return order;
 }
@@ -337,6 +344,21 @@ void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
     running.run(idle);
   }
   check_bands();
+}
+
+void load(const void* kernel) {
+  static std::mutex mutex;
+  static std::set<const void*> loaded;
+  std::unique_lock lock(mutex);
+  if (loaded.contains(kernel)) return;
+  lock.unlock();
+  forbid_in_capture("loading a kernel, which is launched for the first time");
+  if (!are_over_of_this_thread()) {
+    std::fputs("emulation: loading a kernel waits for collectives\n", stderr);
+    wait_until_over_of_this_thread();
+  }
+  lock.lock();
+  loaded.insert(kernel);
 }
 
 std::size_t& max_shared_bytes(const void* kernel) {

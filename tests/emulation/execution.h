@@ -28,6 +28,10 @@ inline constexpr unsigned kWarpLanes = 32;
 void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
               std::size_t max_shared_bytes, const std::function<void()>& body);
 
+/// Loads a kernel that is launched for the first time, as a device does if CUDA_MODULE_LOADING is
+/// LAZY, which is the default: it waits for all work of the device, and no capture permits it.
+void load(const void* kernel);
+
 /// Memory of the block, of exactly the size asked for at the launch.
 void* dynamic_shared_memory();
 

@@ -82,6 +82,21 @@ void wait_until_done(const Operations& operations) {
   }
 }
 
+bool are_over_of_this_thread() {
+  const std::lock_guard lock(g_mutex);
+  return std::ranges::none_of(g_operations, [](const Operation* x) {
+    return x->is_pending_of(std::this_thread::get_id());
+  });
+}
+
+void wait_until_over_of_this_thread() {
+  std::unique_lock lock(g_mutex);
+  g_changed.wait(lock, [thread = std::this_thread::get_id()] {
+    return std::ranges::none_of(g_operations,
+                                [&](const Operation* x) { return x->is_pending_of(thread); });
+  });
+}
+
 void wait_for_uses(const void* memory, std::size_t bytes) {
   const auto* const begin = static_cast<const std::byte*>(memory);
   const auto uses = [&](const Access& access) {

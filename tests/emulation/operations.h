@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "hgtrain/base/error.h"
@@ -42,13 +43,17 @@ class Operation {
  private:
   enum class State { kQueued, kDone, kFailed, kGivenUp };
   bool is_over() const { return state_ == State::kDone || state_ == State::kGivenUp; }
+  bool is_pending_of(std::thread::id thread) const { return thread_ == thread && !is_over(); }
   void set(State state);
   friend bool are_over(const Operations&);
   friend void wait_until_over(const Operations&);
   friend void wait_until_done(const Operations&);
   friend void wait_for_uses(const void*, std::size_t);
+  friend bool are_over_of_this_thread();
+  friend void wait_until_over_of_this_thread();
 
   const std::vector<Access> accesses_;
+  const std::thread::id thread_ = std::this_thread::get_id();  ///< that queued it
   Operations after_;
   State state_ = State::kQueued;
   std::optional<Error> failure_;
@@ -59,6 +64,10 @@ bool are_over(const Operations& operations);
 void wait_until_over(const Operations& operations);
 /// For work that comes after them. Throws the failure of one that will not be done.
 void wait_until_done(const Operations& operations);
+/// The same for all that this thread has queued. In tests, a thread may be a rank, which is a
+/// process of its own on a real device.
+bool are_over_of_this_thread();
+void wait_until_over_of_this_thread();
 /// Waits until no operation uses the memory, as cudaFree does.
 void wait_for_uses(const void* memory, std::size_t bytes);
 

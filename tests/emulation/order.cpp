@@ -12,6 +12,8 @@
 
 #include "hgtrain/base/error.h"
 
+#include "capture.h"
+
 namespace hgt::emulation {
 namespace {
 
@@ -208,6 +210,7 @@ void submit_copy(cudaStream_t stream, void* to, const void* from, std::size_t by
 }
 
 void launch(cudaStream_t stream, const Graph& graph) {
+  forbid_of_captured(stream, "cudaGraphLaunch");
   note(stream, graph.accesses);
   for (const auto& work : graph.work) submit(stream, work);
 }
@@ -236,6 +239,13 @@ void host_waits_for(const Clock& clock) {
     const bool over = copy.moment.before(g_host);
     if (over) finish(copy);
     return over;
+  });
+}
+
+bool has_host_waited_for(const Clock& clock) {
+  const std::lock_guard lock(g_mutex);
+  return std::ranges::all_of(clock, [](const auto& entry) {
+    return Moment{entry.first, entry.second}.before(g_host);
   });
 }
 

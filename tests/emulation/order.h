@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "cuda_runtime_api.h"
@@ -27,6 +28,8 @@ struct Graph {
   std::vector<std::function<void()>> work;
   std::vector<Access> accesses;
   std::vector<std::shared_ptr<void>> scratch;  ///< memory that the work uses
+  std::thread::id thread = {};                 ///< that captures it
+  bool has_failed = false;                     ///< its capture
 };
 
 struct Event {
@@ -54,6 +57,7 @@ void record(Event& event, cudaStream_t stream);
 void wait(cudaStream_t stream, const Event& event);
 /// The host has waited.
 void host_waits_for(const Clock& clock);
+bool has_host_waited_for(const Clock& clock);
 
 /// Whoever has the memory from now on knows nothing of what was done to it.
 void forget(const void* memory, std::size_t bytes);

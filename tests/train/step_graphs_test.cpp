@@ -1,27 +1,22 @@
 #include "step_graphs.h"
 
-#include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/ops/flat.h"
+#include "hgtrain/ops/sample.h"
+
+#include "emulated.h"
 
 using namespace hgt;
 using Catch::Contains;
 
 namespace {
-
-bool has_emulation() {
-  try {
-    return std::strstr(CudaModule::get().tables().build, "emulation") != nullptr;
-  } catch (const Error&) {
-    return false;
-  }
-}
 
 /// What a piece's second run says, in which it is captured.
 std::string captured(const CudaQueue& queue, const std::function<void(int run)>& piece) {
@@ -51,6 +46,40 @@ TEST_CASE("CUDA: a piece that does in a capture what CUDA forbids there fails in
   CHECK_THAT(captured(queue, [&](int) { (void)event.done(); }), Contains("cudaEventQuery"));
   CHECK_THAT(captured(queue, [&](int) { queue.synchronize(); }), Contains("cudaStreamSynchronize"));
   CHECK_THAT(captured(queue, [&](int) { other.synchronize(); }), Contains("cudaStreamSynchronize"));
+  CHECK_THAT(captured(queue,
+                      [&](int run) {
+                        std::string failure;
+                        std::thread([&] {
+                          try {
+                            queue.synchronize();
+                          } catch (const Error& e) {
+                            failure = e.message();
+                          }
+                        }).join();
+                        CHECK(failure.empty() == (run == 1));
+                        clear(x, queue);
+                      }),
+             Contains("previous error during capture"));
+  const CudaGraph graph(queue, [&] { clear(x, queue); });
+  CHECK_THAT(captured(queue, [&](int) { graph.launch(queue); }), Contains("cudaGraphLaunch"));
+  const Buffer token("token", 4, queue.device());
+  CHECK_THAT(captured(queue,
+                      [&](int run) {  // a kernel that was not loaded before
+                        if (run == 2)
+                          sample(x.slice(0, 0, 9), 1, 0, 1, 0,
+                                 Tensor(token.data(), {1}, DType::kI32, queue.device()), queue);
+                      }),
+             Contains("loading a kernel, which is launched for the first time: operation not"));
+  // A piece that hears of the failure and goes on fails all the same.
+  CHECK_THAT(captured(queue,
+                      [&](int) {
+                        try {
+                          (void)event.done();
+                        } catch (const Error&) {
+                        }
+                        clear(x, queue);
+                      }),
+             Contains("previous error during capture"));
   CHECK(captured(queue, [&](int) { clear(x, queue); }) == "");  // a failure ended each capture
   queue.synchronize();  // the other queue reads what this one has written
   const Buffer sum("sum", 8, queue.device());

@@ -49,6 +49,7 @@ struct cudaLaunchConfig_t {
 
 template <class Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Args), Args args) {
+  hgt::emulation::load(reinterpret_cast<const void*>(kernel));
   const std::size_t most = hgt::emulation::max_shared_bytes(reinterpret_cast<const void*>(kernel));
   hgt::emulation::submit(config->stream, [=, config = *config] {
     hgt::emulation::run_grid(config.gridDim, config.blockDim, config.dynamicSmemBytes, most,
