@@ -106,11 +106,10 @@ std::string tune_products(const Config& config, int rank, int ranks, Store& stor
   const std::chrono::milliseconds timeout(config.distributed.timeout_ms());
   const auto gpu_of = [](int of) { return fmt::format("products/gpu of {}", of); };
   const auto choices_of = [](int of) { return fmt::format("products/choices of {}", of); };
-  const Coordinates at = make_layout(config.parallelism, ranks).coordinates_of(rank);
   std::string trouble;
   const auto compute = [&] {
     try {
-      compute_alone(config, at, queue);
+      compute_alone(config, make_layout(config.parallelism, ranks).coordinates_of(rank), queue);
     } catch (const Error& error) {  // too little memory; training reports it with more detail
       trouble = "; a micro-batch could not be computed, because of " + error.message();
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <cublasLt.h>
 #include <map>
@@ -355,8 +356,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* count) {
   const Layouts layouts{*a, *b, *c, *d};
-  fmt::print(stderr, "emulation: asked for the algorithms of {} x {} x {}\n", d->rows, d->columns,
-             terms(*product, layouts));
+  if (std::getenv("HGTRAIN_EMULATION_SHOW_PRODUCTS") != nullptr)
+    fmt::print(stderr, "emulation: asked for the algorithms of {} x {} x {}\n", d->rows, d->columns,
+               terms(*product, layouts));
   std::uint64_t alignment = 256;
   for (const auto operand :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,

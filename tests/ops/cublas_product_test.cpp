@@ -101,11 +101,11 @@ TEST_CASE("epilogues have candidates if cuBLAS has them, and in fp32 none that a
 
 TEST_CASE("different shapes have different texts") {
   Fixture x;
-  CHECK(CublasShape(x.args).text() == "4 x 12 x 8, fp32: 4 256, 12 256; fp32: 4 256; plain 0 0");
+  CHECK(CublasShape(x.args).text() == "4 x 12 x 8, fp32: 4 128, 12 128; fp32: 4 128; plain 0 0");
   x.args.transposed_b = true;
   x.args.beta = 1;
   x.args.epilogue = GemmEpilogue::kColumnSums;
   x.args.bias = static_cast<float*>(x.bias.get()) + 1;
   CHECK(CublasShape(x.args).text() ==
-        "4 x 12 x 8, fp32: 4t 256, 12 256; fp32 +=: 4 256; column_sums 4 0");
+        "4 x 12 x 8, fp32: 4t 128, 12 128; fp32 +=: 4 128; column_sums 4 0");
 }

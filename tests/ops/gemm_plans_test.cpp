@@ -238,6 +238,6 @@ TEST_CASE("a product that cuBLAS cannot compute is an error with its shape") {
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.message() == "cuBLAS has no algorithm for a product");
-    CHECK(error.context().front() == "4 x 12 x 8, fp32: 4 256, 12 256; bf16: 4 256; plain 0 0");
+    CHECK(error.context().front() == "4 x 12 x 8, fp32: 4 128, 12 128; bf16: 4 128; plain 0 0");
   }
 }

@@ -13,9 +13,11 @@ namespace {
 
 constexpr int kMaxCandidates = 16;
 
+/// At most what parameters of 16 bits have wherever they lie (ParameterTable::kAlignment), so that
+/// a product has one shape in all layers, at all stages of ZeRO, and before the ranks connect.
 std::uint32_t alignment_of(const void* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & -address, 256));
+  return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & -address, 128));
 }
 
 cublasLtEpilogue_t cublas_epilogue(const CublasShape& shape) {
