@@ -136,14 +136,15 @@ class SubmitK8s final : public Command {
          {{"action", "FailJob"},
           {"onExitCodes", {{"operator", "In"}, {"values", Json::array({4, 5})}}}}});
     Json out = object("batch/v1", "Job");
-    out["spec"] = {
-        {"completionMode", "Indexed"},
-        {"completions", training_.nodes},
-        {"parallelism", training_.nodes},
-        {"backoffLimit", kMaxFailures * training_.nodes - 1},  // each pod counts
-        {"podFailurePolicy", {{"rules", rules}}},
-        {"template",
-         {{"metadata", {{"labels", {{"hgtrain-job", name_}}}}}, {"spec", pod(overrides)}}}};
+    Json& spec = out["spec"];
+    spec = {{"completionMode", "Indexed"},
+            {"completions", training_.nodes},
+            {"parallelism", training_.nodes},
+            {"backoffLimit", kMaxFailures * training_.nodes - 1},  // each pod counts
+            {"podFailurePolicy", {{"rules", rules}}},
+            {"template",
+             {{"metadata", {{"labels", {{"hgtrain-job", name_}}}}}, {"spec", pod(overrides)}}}};
+    if (const auto seconds = training_.seconds()) spec["activeDeadlineSeconds"] = *seconds;
     return out;
   }
 

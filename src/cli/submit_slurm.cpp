@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
@@ -12,6 +14,13 @@
 namespace hgt {
 namespace {
 
+constexpr int kMinSeconds = 300;  // of the time limit
+
+/// Whether #SBATCH lines and the name of a job's output take the text literally.
+bool is_name(const std::string& text) {
+  return text.find_first_of(" \t\r\n'\"\\#%") == std::string::npos;
+}
+
 class SubmitSlurm final : public Command {
  public:
   std::string_view name() const override { return "submit slurm"; }
@@ -20,17 +29,24 @@ class SubmitSlurm final : public Command {
 
   void add_options(Options& options) override {
     training_.add_options(options);
-    options.add("--time", time_, "time limit of the job, in sbatch's form: 12:00:00");
     options.add("--partition", partition_, "partition of the job");
     options.add("--account", account_, "account of the job");
   }
 
   int run(const std::vector<std::string>& overrides) override {
-    for (const std::string* text :
-         {&time_, &partition_, &account_, &training_.run_dir, &training_.config})
-      if (text->find_first_of("\n\r") != std::string::npos)
-        throw Error(ErrorKind::kConfig, "a value has more than one line");
+    for (const auto& [flag, name] : {std::pair("--partition", partition_), {"--account", account_}})
+      if (!is_name(name))
+        throw Error(
+            ErrorKind::kConfig,
+            fmt::format("{} {}: a name in Slurm has no blanks, quotes, #, % or \\", flag, name));
     training_.check(overrides, /*is_data_here=*/true);
+    if (const auto seconds = training_.seconds(); seconds && *seconds < kMinSeconds)
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("--time {} is too short: the job would have to save at once", training_.time),
+          fmt::format("use {} minutes or more: it saves in its last {}, and Slurm's signal may "
+                      "come a minute earlier",
+                      kMinSeconds / 60, kSecondsToSave / 60));
     const std::string text = script(overrides);
     if (training_.dry_run) {
       say("{}", text);
@@ -50,14 +66,14 @@ class SubmitSlurm final : public Command {
  private:
   std::string script(const std::vector<std::string>& overrides) const {
     const std::string stem = stem_of(training_.config);
-    const std::string name = stem.find_first_of(" \t") == std::string::npos ? stem : "hgtrain";
+    const std::string name = is_name(stem) ? stem : "hgtrain";
     std::string out = "#!/bin/bash\n";
     const auto option = [&](const std::string& words) { out += "#SBATCH " + words + "\n"; };
     option("--job-name=" + name);
     option(fmt::format("--nodes={} --ntasks-per-node=1", training_.nodes));
     if (training_.gpus) option(fmt::format("--gpus-per-node={}", *training_.gpus));
     option(fmt::format("--cpus-per-task={}", training_.cpus_per_node()));
-    if (!time_.empty()) option("--time=" + time_);
+    if (!training_.time.empty()) option("--time=" + training_.time);
     if (!partition_.empty()) option("--partition=" + partition_);
     if (!account_.empty()) option("--account=" + account_);
     option(fmt::format("--output={}-%j.out --open-mode=append", name));
@@ -66,26 +82,24 @@ class SubmitSlurm final : public Command {
     for (const std::string& word : training_.arguments(training_.config, overrides))
       words.push_back(word);
     return out + fmt::format(R"(
-# Before its time is over, the job saves, and goes to the queue again to resume.
+# Before its time is over, and if it is preempted, the job saves and goes to the queue again to resume.
 is_over=0
 trap 'is_over=1; kill -USR1 $job' USR1
 export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
 {} &
 job=$!
+while kill -0 $job 2> /dev/null; do wait $job; done # SIGUSR1 ends a wait
 wait $job
 status=$?
-while [ $status = 138 ]; do # SIGUSR1 has come while it waited
-  wait $job
-  status=$?
-done
-if [ $status = 75 ] && [ $is_over = 1 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
+is_preempted() {{ scontrol show job "$SLURM_JOB_ID" | grep -q 'PreemptTime=[0-9]'; }}
+if [ $status = 75 ] && {{ [ $is_over = 1 ] || is_preempted; }}; then scontrol requeue "$SLURM_JOB_ID"; fi
 exit $status
 )",
                              shell_line(words));
   }
 
   SubmittedTraining training_;
-  std::string time_, partition_, account_;
+  std::string partition_, account_;
 };
 
 }  // namespace

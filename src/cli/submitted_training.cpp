@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <sys/wait.h>
 
 #include <fmt/format.h>
@@ -22,8 +23,29 @@ void SubmittedTraining::add_options(Options& options) {
   options.add("--gpus", gpus, "GPUs of each node to train on");
   options.add("--num_workers", workers, "instead: workers on the CPUs of each node");
   options.add("--cpus", cpus, "CPUs of each node (default: one for each GPU or worker)");
+  options.add("--time", time, "time limit of the job: 12:00:00, or 2-00 for two days");
   options.add("--run_dir", run_dir, "folder of the run (default: runs/NAME of the config)");
   options.add_flag("--dry_run", dry_run, "print the job, submit nothing");
+}
+
+std::optional<std::int64_t> SubmittedTraining::seconds() const {
+  if (time.empty()) return std::nullopt;
+  // M, M:S, H:M:S, D-H, D-H:M or D-H:M:S
+  static const std::regex kForm(R"((?:(\d{1,6})-)?(\d{1,6})(?::(\d{1,6}))?(?::(\d{1,6}))?)");
+  std::int64_t out = 0;
+  if (std::smatch found; std::regex_match(time, found, kForm)) {
+    const auto number = [&](std::size_t group) {
+      return found[group].matched ? std::stoll(found[group]) : 0;
+    };
+    const bool begins_with_hours = found[1].matched || found[4].matched;
+    out = number(1) * 86400 + (begins_with_hours ? number(2) * 3600 + number(3) * 60 + number(4)
+                                                 : number(2) * 60 + number(3));
+  }
+  if (out == 0)
+    throw Error(
+        ErrorKind::kConfig, fmt::format("--time {} is no time limit", time),
+        "use hours, minutes and seconds (12:00:00), minutes (90), or days and hours (2-00)");
+  return out;
 }
 
 void SubmittedTraining::check(const std::vector<std::string>& overrides, bool is_data_here) {
@@ -33,6 +55,7 @@ void SubmittedTraining::check(const std::vector<std::string>& overrides, bool is
   check_range("--nodes", nodes, 1, 100'000);
   check_range(gpus ? "--gpus" : "--num_workers", per_node(), 1, kMaxWorkersOfHost);
   check_range("--cpus", cpus.value_or(1), 1, 100'000);
+  seconds();
   if (config == "-")
     throw Error(ErrorKind::kConfig, "a job cannot read its config from standard input",
                 "save the config in a file, and name the file as CONFIG");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ class Options;
 /// A training that a scheduler starts on its nodes: what `submit slurm` and `submit k8s` share.
 struct SubmittedTraining {
   std::string config, run_dir;
+  std::string time;  ///< limit of the job, in sbatch's form; "" = none
   int nodes = 1;
   std::optional<int> gpus, workers, cpus;  ///< of each node
   bool dry_run = false;
@@ -24,6 +26,8 @@ struct SubmittedTraining {
   /// GPUs or workers of each node.
   int per_node() const { return gpus ? *gpus : *workers; }
   int cpus_per_node() const { return cpus.value_or(per_node()); }
+  /// Of `time`. Error(kConfig) if it has another form.
+  std::optional<std::int64_t> seconds() const;
 
   /// Checks the flags, and the config for all workers of the job, so that nobody waits in a queue
   /// for an error. Data is opened only if it is here. Afterwards run_dir is set. Throws the

@@ -12,7 +12,7 @@ except ImportError:
     sys.exit(77)
 
 CONFIG = pathlib.Path(__file__).parents[2] / 'configs/gpt2-124m.json'
-JOBS = (['--gpus', '8', '--nodes', '2'], ['--num_workers', '4'], ['--gpus', '1', '--cpus', '16', '--memory', '64Gi', '--namespace', 'team'])
+JOBS = (['--gpus', '8', '--nodes', '2'], ['--num_workers', '4'], ['--gpus', '1', '--cpus', '16', '--memory', '64Gi', '--namespace', 'team', '--time', '12:00:00'])
 
 versions = [version for version in sorted(set(all_versions())) if tuple(map(int, version.split('.')[:2])) >= (1, 29)]
 for flags in JOBS:

@@ -13,9 +13,10 @@ struct Outcome {
   std::string output;  ///< standard output and standard error
 };
 
-/// Runs the built hgtrain through the shell.
-inline Outcome run_program(const std::string& arguments) {
-  const std::string command = build_root() + "/hgtrain " + arguments + " 2>&1 </dev/null";
+/// Runs the built hgtrain through the shell, with `variables` such as "PATH=/bin".
+inline Outcome run_program(const std::string& arguments, const std::string& variables = "") {
+  const std::string command =
+      variables + " " + build_root() + "/hgtrain " + arguments + " 2>&1 </dev/null";
   Outcome outcome;
   FILE* const pipe = popen(command.c_str(), "r");
   for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))

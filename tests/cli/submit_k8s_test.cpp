@@ -14,14 +14,15 @@ const std::string kWhere = " --image hgtrain --claim me --dry_run";
 }  // namespace
 
 TEST_CASE("a Job is printed with what its flags ask of each node") {
-  const Outcome outcome = run_program(
-      "submit k8s " + source_root() +
-      "/configs/gpt2-124m.json --gpus 8 --nodes 2 --cpus 16 --memory 64Gi --namespace team" +
-      kWhere);
+  const Outcome outcome = run_program("submit k8s " + source_root() +
+                                      "/configs/gpt2-124m.json --gpus 8 --nodes 2 --cpus 16 "
+                                      "--memory 64Gi --namespace team --time 1-2:3:4" +
+                                      kWhere);
   CHECK(outcome.status == 0);
   for (const char* text :
        {"\"nvidia.com/gpu\": 8", "\"cpu\": 16", "\"memory\": \"64Gi\"", "\"completions\": 2",
-        "\"namespace\": \"team\"", "\"claimName\": \"me\"", "\"name\": \"gpt2-124m-"})
+        "\"namespace\": \"team\"", "\"activeDeadlineSeconds\": 93784", "\"claimName\": \"me\"",
+        "\"name\": \"gpt2-124m-"})
     CHECK_THAT(outcome.output, Catch::Contains(text));
 }
 

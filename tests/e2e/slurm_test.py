@@ -1,4 +1,5 @@
 """Jobs under a real Slurm, whose nodes are the two hosts of hosts.py. Without Slurm and munge, it ends with 77."""
+import contextlib
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import time
 import hosts
 from hosts import MARK, PROGRAM, HostsCase
 
-TOOLS = ('srun', 'salloc', 'scancel', 'slurmctld', 'slurmd', 'munged')
+TOOLS = ('srun', 'salloc', 'sbatch', 'scancel', 'scontrol', 'slurmctld', 'slurmd', 'munged')
 PATH = os.environ['PATH'] + ':/usr/sbin'
 SECRET = 'job secret ' + 'SeCrEt' * 4
 CONFIG = """\
@@ -40,7 +41,10 @@ JobAcctGatherType=jobacct_gather/none
 GresTypes=gpu
 NodeName=a NodeAddr={net}.1 Port=16818 CPUs=8 Gres=gpu:2
 NodeName=b NodeAddr={net}.2 Port=16818 CPUs=8 Gres=gpu:2
-PartitionName=p Nodes=a,b Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=p Nodes=a,b Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES PriorityTier=1 GraceTime=60
+PartitionName=first Nodes=a,b MaxTime=INFINITE State=UP PriorityTier=2 PreemptMode=OFF
 """
 
 
@@ -171,35 +175,52 @@ class SlurmTest(HostsCase):
         _, err = self.launch(['-N2'], '--launcher', 'slurm', '--', 'true', exit_code=2)
         self.assertIn('srun has already started 2 of this command', err)
 
-    def test_a_submitted_training_runs_on_its_nodes_saves_before_its_time_is_over_and_is_queued_again(self):
-        folder = self.prepare('submitted', 3)
+    @contextlib.contextmanager
+    def submitted(self, name):
+        """The folder of a training that a job trains on both nodes, and the job's number. Later the job is cancelled."""
+        folder = self.prepare(name, 3)
         submit = [PROGRAM, 'submit', 'slurm', 'config.json', '--nodes', '2', '--num_workers', '2', '--time', '5', '--run_dir', 'run',
                   '--training.train_iters', '1000000']
         env = {**self.env, MARK: '1'}
         script = subprocess.run([*submit, '--dry_run'], text=True, capture_output=True, cwd=folder, env=env, check=True).stdout
-        self.assertIn('#SBATCH --nodes=2 --ntasks-per-node=1\n', script)
         subprocess.run(['sbatch', '--test-only'], input=script, text=True, env=env, cwd=folder, check=True, capture_output=True)
-        refused = subprocess.run([*submit, '--optimizer.params.lr', 'fast'], text=True, capture_output=True, cwd=folder, env=env)
-        self.assertEqual(refused.returncode, 2, refused)
         done = subprocess.run(submit, text=True, capture_output=True, cwd=folder, env=env)
         self.assertEqual(done.returncode, 0, done)
         job = done.stdout.split()[-1]
-        output = folder / f'config-{job}.out'
-        said = lambda: output.read_text() if output.exists() else ''
-        state = lambda: subprocess.run(['scontrol', 'show', 'job', job], text=True, capture_output=True, env=env).stdout
         try:
-            deadline = time.monotonic() + 60
-            while not (folder / 'run/metrics.jsonl').exists() or not (folder / 'run/metrics.jsonl').read_text():
-                self.assertLess(time.monotonic(), deadline, said() + state())
-                time.sleep(0.05)
+            self.wait_for_job(folder, job, lambda: (folder / 'run/metrics.jsonl').exists() and (folder / 'run/metrics.jsonl').read_text())
             self.assertEqual([worker['host'] for worker in json.loads((folder / 'run/run.json').read_text())['workers']], list('aabb'))
-            subprocess.run(['scancel', '--batch', '--signal', 'USR1', job], env=env, check=True)  # as before its time is over
-            while 'Restarts=1' not in state():
-                self.assertLess(time.monotonic(), deadline, said() + state())
-                time.sleep(0.05)
-            self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')), said())
+            yield folder, job
         finally:
             subprocess.run(['scancel', job], env=env, check=True)
+
+    def state(self, job):
+        return subprocess.run(['scontrol', 'show', 'job', job], text=True, capture_output=True, env=self.env).stdout
+
+    def wait_for_job(self, folder, job, condition):
+        output = folder / f'config-{job}.out'
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, (output.read_text() if output.exists() else '') + self.state(job))
+            time.sleep(0.05)
+
+    def test_a_submitted_training_saves_before_its_time_is_over_and_is_queued_again(self):
+        with self.submitted('submitted') as (folder, job):
+            subprocess.run(['scancel', '--batch', '--signal', 'USR1', job], env=self.env, check=True)  # as before its time is over
+            self.wait_for_job(folder, job, lambda: 'Restarts=1' in self.state(job))
+            self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')))
+
+    def test_a_submitted_training_that_is_preempted_saves_and_is_queued_again(self):
+        with self.submitted('preempted') as (folder, job):
+            subprocess.run(['timeout', '60', 'srun', '-p', 'first', '-N2', '--exclusive', 'true'], env=self.env, check=True, capture_output=True)
+            self.wait_for_job(folder, job, lambda: 'Restarts=1' in self.state(job))
+            self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')))
+
+    def test_a_submitted_training_that_is_stopped_stays_ended(self):
+        with self.submitted('stopped') as (folder, job):
+            subprocess.run([PROGRAM, 'stop', 'run'], cwd=folder, check=True, capture_output=True)
+            self.wait_for_job(folder, job, lambda: 'JobState=FAILED' in self.state(job))
+            self.assertRegex(self.state(job), r'Restarts=0 .*ExitCode=75:0')
 
     def train(self, name):
         folder = self.prepare(name, 3)
