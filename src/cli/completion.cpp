@@ -47,14 +47,14 @@ std::string cases(const Words& words) {
   std::string out;
   for (const auto& [name, next] : words)
     if (name.find(' ') != std::string::npos)
-      out += fmt::format("    '{} '*) words='{}' ;;\n", name, fmt::join(next, " "));
+      out += fmt::format("    '{} '*) next='{}' ;;\n", name, fmt::join(next, " "));
   for (const auto& [name, next] : words)
     if (!name.empty() && name.find(' ') == std::string::npos)
-      out += fmt::format("    '{} '*) words='{}' ;;\n", name, fmt::join(next, " "));
+      out += fmt::format("    '{} '*) next='{}' ;;\n", name, fmt::join(next, " "));
   const auto train = words.find("train");
   if (train != words.end())
-    out += fmt::format("    -*' '*) words='{}' ;;\n", fmt::join(train->second, " "));
-  out += fmt::format("    *) words='{}' ;;\n", fmt::join(words.at(""), " "));
+    out += fmt::format("    -*' '*) next='{}' ;;\n", fmt::join(train->second, " "));
+  out += fmt::format("    *) next='{}' ;;\n", fmt::join(words.at(""), " "));
   return out;
 }
 
@@ -62,31 +62,29 @@ std::string cases(const Words& words) {
 /// are completed.
 std::string bash(const Words& words) {
   return "_hgtrain() {\n"
-         "  local words before=''\n"
+         "  local next before=''\n"
          "  [ \"$COMP_CWORD\" -gt 1 ] && before=\"${COMP_WORDS[*]:1:COMP_CWORD-1} \"\n"
          "  case \"$before\" in\n" +
          cases(words) +
          "  esac\n"
-         "  COMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
+         "  COMPREPLY=($(compgen -W \"$next\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
          "}\n"
          "complete -o default -F _hgtrain hgtrain\n";
 }
 
+/// In a folder of fpath, the script is the body of _hgtrain, which its first call defines anew; if
+/// a shell sources it, it only registers the function.
 std::string zsh(const Words& words) {
   return "#compdef hgtrain\n"
          "_hgtrain() {\n"
-         "  local words_before='' words=''\n"
-         "  (( CURRENT > 2 )) && words_before=\"${(j: :)${(@)words_of_line[2,CURRENT-1]}} \"\n"
-         "  case \"$words_before\" in\n" +
+         "  local before='' next=''\n"
+         "  (( CURRENT > 2 )) && before=\"${(j: :)words[2,CURRENT-1]} \"\n"
+         "  case \"$before\" in\n" +
          cases(words) +
          "  esac\n"
-         "  compadd -- ${=words} || _files\n"
+         "  compadd -- ${=next} || _files\n"
          "}\n"
-         "_hgtrain_start() {\n"
-         "  local -a words_of_line=(\"${words[@]}\")\n"
-         "  _hgtrain\n"
-         "}\n"
-         "compdef _hgtrain_start hgtrain\n";
+         "if [ \"$funcstack[1]\" = _hgtrain ]; then _hgtrain; else compdef _hgtrain hgtrain; fi\n";
 }
 
 std::string fish(const Words& words) {
