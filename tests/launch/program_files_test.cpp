@@ -121,7 +121,13 @@ TEST_CASE("a damaged copy is replaced") {
   const ProgramFiles files(build.program());
   OtherHost host;
   host.start(files);
-  put_file(host.cache() + "/" + files.folder() + "/hgtrain-worker", "damaged");
+  const std::string copy = host.cache() + "/" + files.folder();
+  SECTION("a program is another one") {
+    put_file(copy + "/hgtrain-worker", "damaged");
+  }
+  SECTION("a library is missing") {
+    put_file(copy + "/SHA256SUMS", std::string(64, '0') + "  lib/libx.so\n");
+  }
   CHECK(host.start(files).was_sent);
   CHECK_FALSE(host.start(files).was_sent);
 }
