@@ -18,6 +18,9 @@ package = importlib.util.module_from_spec(importlib.util.spec_from_loader('packa
 loader.exec_module(package)
 
 
+FILES = ['bin/hgtrain', 'share/doc/hgtrain/LICENSE', 'share/doc/hgtrain/licences/libfmt', 'share/zsh/site-functions/_hgtrain']
+
+
 class PackageTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp())
@@ -36,7 +39,7 @@ class PackageTest(unittest.TestCase):
     def test_the_same_files_give_the_same_bytes(self):
         made = []
         for name, order, mode, when in ('one', 1, 0o644, 1_000_000_000), ('other', -1, 0o600, 1_100_000_000):
-            stage = self.stage(name, ['bin/hgtrain', 'share/doc/a', 'share/doc/b'][::order], mode, when)
+            stage = self.stage(name, FILES[::order], mode, when)
             archive, deb = self.folder / f'{name}.tar.zst', self.folder / f'{name}.deb'
             package.pack(stage, 'hgtrain', 1_200_000_000, archive)
             package.make_deb(stage, '1.0', 1_200_000_000, deb)
@@ -47,7 +50,19 @@ class PackageTest(unittest.TestCase):
         self.assertIn('-rwxr-xr-x root/root', listed)
         self.assertEqual([line.split()[-1] for line in listed.splitlines()],
                          ['hgtrain/', 'hgtrain/bin/', 'hgtrain/bin/hgtrain', 'hgtrain/share/', 'hgtrain/share/doc/',
-                          'hgtrain/share/doc/a', 'hgtrain/share/doc/b'])
+                          'hgtrain/share/doc/hgtrain/', 'hgtrain/share/doc/hgtrain/LICENSE', 'hgtrain/share/doc/hgtrain/licences/',
+                          'hgtrain/share/doc/hgtrain/licences/libfmt', 'hgtrain/share/zsh/', 'hgtrain/share/zsh/site-functions/',
+                          'hgtrain/share/zsh/site-functions/_hgtrain'])
+
+    def test_the_debian_package_has_files_where_debian_looks_for_them(self):
+        deb = self.folder / 'hgtrain.deb'
+        package.make_deb(self.stage('stage', FILES, 0o644, 1_000_000_000), '1.0', 1_200_000_000, deb)
+        subprocess.run(['dpkg-deb', '-x', deb, self.folder / 'root'], check=True)
+        share = self.folder / 'root/usr/share'
+        self.assertEqual([path.name for path in (share / 'zsh').rglob('*')], ['vendor-completions', '_hgtrain'])
+        licences = (share / 'doc/hgtrain/copyright').read_text()
+        for file in 'share/doc/hgtrain/LICENSE', 'share/doc/hgtrain/licences/libfmt':  # a file's text is its path
+            self.assertIn(f'\n{file}', licences)
 
     def test_a_program_that_needs_a_newer_system_is_refused(self):
         package.check_symbols([pathlib.Path('/bin/true')])

@@ -1,7 +1,7 @@
-"""Tries the archive of scripts/package as somebody does who has no build tools: moved twice, from a read-only folder, with a /tmp and a
+"""Tries the packages of scripts/package as somebody does who has no build tools: moved twice, from a read-only folder, with a /tmp and a
 home in which no file may be executed, and in clean roots; and the Dockerfile, in images of these roots, if buildah is installed.
 usage: package_trial.py [FOLDER...]    each has such a root, as `debootstrap --variant=minbase RELEASE FOLDER` makes it
-Needs root, and an archive in dist/; without them it ends with 77."""
+Needs root, and packages in dist/; without them it ends with 77."""
 import json
 import os
 import pathlib
@@ -14,6 +14,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 ARCHIVE = next((SOURCE / 'dist').glob('hgtrain-*-x86_64.tar.zst'), None)
+DEB = next((SOURCE / 'dist').glob('hgtrain_*.deb'), None)
 ROOTS = [pathlib.Path(root).resolve() for root in sys.argv[1:]]
 PROGRAM = 'bin/hgtrain'
 MIN_GLIBC = (2, 35)  # docs/install.md
@@ -31,6 +32,26 @@ $1 generate --model run --prompt 'the quick' --max_tokens 4 --device cpu > gener
 $1 doctor --json > doctor
 $1 completion bash > completion
 tail -n 1 run/metrics.jsonl
+"""
+
+# The Debian package is installed and removed. $1 is hgtrain.
+INSTALLED = r"""set -e
+list() { find / -xdev -path /proc -prune -o -path /var/lib/dpkg -prune -o -path /var/log -prune -o -print | sort; }
+list > /var/log/before
+dpkg -i /hgtrain.deb > /dev/null
+dpkg --verify hgtrain
+for x in man/man1/hgtrain-train.1 bash-completion/completions/hgtrain.bash zsh/vendor-completions/_hgtrain \
+  fish/vendor_completions.d/hgtrain.fish doc/hgtrain/copyright hgtrain/configs/quickstart.json; do test -s /usr/share/$x; done
+(mkdir /trial; cd /trial; QUICKSTART)
+rm -r /trial
+dpkg --purge hgtrain > /dev/null
+list > /var/log/after
+diff /var/log/before /var/log/after >&2
+""".replace('QUICKSTART', QUICKSTART)
+# Somebody who is not root unpacks it where they like: Debian and Ubuntu come without zstd. $1 is where the program then is.
+UNPACKED = r"""set -e
+install -d -o 1000 -g 1000 /home/trial
+setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/home/trial sh -c 'cd; dpkg-deb -x /hgtrain.deb hgtrain; eval "$2"' sh "$@"
 """
 
 
@@ -103,6 +124,18 @@ class PackageTrial(unittest.TestCase):
                     self.assertRegex(found, r"version `GLIBC\S* not found")
                 print(f'{root.name}, glibc {glibc[0]}.{glibc[1]}: {found.strip()}')
                 shutil.rmtree(home)
+
+    def test_the_debian_package_in_clean_roots(self):
+        layers = self.folder / 'layers'
+        layers.mkdir()
+        for root in (root for root in ROOTS if glibc_of(root) >= MIN_GLIBC):
+            mounts = (f'mount -t tmpfs tmpfs {layers} && cd {layers} && mkdir new work root && '
+                      f'mount -t overlay overlay -o lowerdir={root},upperdir=new,workdir=work root && cp {DEB} root/hgtrain.deb && '
+                      'mount --rbind /dev root/dev && mount -t proc proc root/proc')
+            for script, program in (INSTALLED, 'hgtrain'), (UNPACKED, '/home/trial/hgtrain/usr/bin/hgtrain'):
+                with self.subTest(root.name, program=program):
+                    loss = self.loss_of(self.run_in_namespaces(mounts, layers / 'root', '/', 'sh', '-c', script, 'sh', program, QUICKSTART))
+                    print(f'{root.name}, {program}: loss {loss:.4f}')
 
     def buildah(self, *words, ok=True):
         done = subprocess.run(['buildah', '--storage-driver', 'vfs', '--root', self.folder / 'images', '--runroot', self.folder / 'state', *words],
