@@ -8,7 +8,9 @@
 #include <cstring>
 #include <cublasLt.h>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -190,20 +192,26 @@ double us_of(const Algorithm& algorithm, Product product, std::int64_t k) {
   return (k < 64 ? algorithm.us : algorithm.us_of_many) + epilogue;
 }
 
+/// An operand's elements; those of each sum follow each other.
+std::vector<float> elements_of(const void* from, Layout layout, std::int64_t sums, std::int64_t k,
+                               bool k_is_rows) {
+  std::vector<float> out;
+  out.reserve(static_cast<std::size_t>(sums * k));
+  for (std::int64_t i = 0; i < sums; ++i)
+    for (std::int64_t l = 0; l < k; ++l)
+      out.push_back(static_cast<float>(
+          get(from, k_is_rows ? i * layout.ld + l : l * layout.ld + i, layout.type)));
+  return out;
+}
+
 /// The sum of the terms [begin, end) of an element.
-float sum_of(Product product, const Layouts& x, const Memory& at, std::int64_t row,
-             std::int64_t column, std::int64_t begin, std::int64_t end, bool backward) {
-  const auto place = [](Layout layout, std::int64_t i, std::int64_t j, bool transposed) {
-    return transposed ? i * layout.ld + j : j * layout.ld + i;
-  };
-  const bool ta = transposes(product, CUBLASLT_MATMUL_DESC_TRANSA),
-             tb = transposes(product, CUBLASLT_MATMUL_DESC_TRANSB);
+float sum_of(const float* a, const float* b, std::int64_t begin, std::int64_t end, bool backward,
+             bool rounded) {
   double sum = 0;
   for (std::int64_t n = begin; n < end; ++n) {
     const std::int64_t k = backward ? begin + end - 1 - n : n;
-    sum += get(at.a, place(x.a, row, k, ta), x.a.type) *
-           get(at.b, place(x.b, k, column, tb), x.b.type);
-    if (x.a.type == CUDA_R_32F) sum = static_cast<double>(static_cast<float>(sum));
+    sum += static_cast<double>(a[k]) * static_cast<double>(b[k]);
+    if (rounded) sum = static_cast<double>(static_cast<float>(sum));
   }
   return static_cast<float>(sum);
 }
@@ -231,29 +239,30 @@ double finished(Product product, const Layouts& x, std::int64_t row, std::int64_
 }
 
 /// The sums over k of a side, which has its other dimension in d.
-void sum_side(Product product, Layout side, bool k_is_rows, std::int64_t count, const void* from,
-              cudaDataType_t out_type) {
+void sum_side(Product product, const std::vector<float>& side, std::int64_t k,
+              cudaDataType_t type) {
   void* const out = product.pointer<void>(CUBLASLT_MATMUL_DESC_BIAS_POINTER);
-  const std::int64_t k = k_is_rows ? side.rows : side.columns;
-  for (std::int64_t i = 0; i < count; ++i) {
-    double sum = 0;
-    for (std::int64_t l = 0; l < k; ++l)
-      sum += get(from, k_is_rows ? i * side.ld + l : l * side.ld + i, side.type);
-    put(out, i, out_type, sum);
-  }
+  const auto count = static_cast<std::int64_t>(side.size()) / k;
+  for (std::int64_t i = 0; i < count; ++i)
+    put(out, i, type, std::accumulate(side.begin() + i * k, side.begin() + (i + 1) * k, 0.0));
 }
 
 void multiply(const Algorithm& algorithm, Product product, const Layouts& x, const Memory& at,
               float alpha, float beta, float* parts) {
   const std::int64_t k = terms(product, x), cut = algorithm.order == kHalves ? k / 2 : k;
+  const bool backward = algorithm.order == kBackward, rounded = x.a.type == CUDA_R_32F;
+  const std::vector<float> a = elements_of(at.a, x.a, x.d.rows, k,
+                                           transposes(product, CUBLASLT_MATMUL_DESC_TRANSA)),
+                           b = elements_of(at.b, x.b, x.d.columns, k,
+                                           !transposes(product, CUBLASLT_MATMUL_DESC_TRANSB));
   for (std::int64_t column = 0; column < x.d.columns; ++column)
     for (std::int64_t row = 0; row < x.d.rows; ++row) {
-      const bool backward = algorithm.order == kBackward;
-      float sum = sum_of(product, x, at, row, column, 0, cut, backward);
+      const float *const terms_a = a.data() + row * k, *const terms_b = b.data() + column * k;
+      float sum = sum_of(terms_a, terms_b, 0, cut, backward, rounded);
       if (cut < k) {
         float* const two = parts + 2 * (column * x.d.rows + row);
         two[0] = sum;
-        two[1] = sum_of(product, x, at, row, column, cut, k, backward);
+        two[1] = sum_of(terms_a, terms_b, cut, k, backward, rounded);
         sum = two[0] + two[1];
       }
       double value = static_cast<double>(alpha * sum);
@@ -261,12 +270,8 @@ void multiply(const Algorithm& algorithm, Product product, const Layouts& x, con
         value += static_cast<double>(beta) * get(at.c, column * x.c.ld + row, x.c.type);
       put(at.d, column * x.d.ld + row, x.d.type, finished(product, x, row, column, value));
     }
-  if (product.epilogue() == CUBLASLT_EPILOGUE_BGRADA)
-    sum_side(product, x.a, transposes(product, CUBLASLT_MATMUL_DESC_TRANSA), x.d.rows, at.a,
-             x.d.type);
-  if (product.epilogue() == CUBLASLT_EPILOGUE_BGRADB)
-    sum_side(product, x.b, !transposes(product, CUBLASLT_MATMUL_DESC_TRANSB), x.d.columns, at.b,
-             x.d.type);
+  if (product.epilogue() == CUBLASLT_EPILOGUE_BGRADA) sum_side(product, a, k, x.d.type);
+  if (product.epilogue() == CUBLASLT_EPILOGUE_BGRADB) sum_side(product, b, k, x.d.type);
 }
 
 template <class T, class... Args>
