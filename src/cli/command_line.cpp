@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/base/shell.h"
 #include "hgtrain/base/suggest.h"
@@ -22,6 +23,8 @@
 #include "command.h"
 #include "foreign_flags.h"
 #include "options.h"
+#include "shell_words.h"
+#include "worker_program.h"
 
 namespace hgt {
 namespace {
@@ -388,7 +391,14 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
   args.insert(args.begin(), before.begin(), before.end());
 
   std::vector<std::string> rest;
-  if (command.rest() == Command::Rest::kProgram) rest = take_program(args);
+  if (command.rest() == Command::Rest::kProgram) {
+    if (std::vector<std::string> marked = with_dashes(args); marked != args) {
+      // Whoever starts the command again, on another node or host, reads it from /proc.
+      marked.insert(marked.begin(), {own_program().string(), std::string(command.name())});
+      become_program(marked);
+    }
+    rest = take_program(args);
+  }
   std::transform(args.begin(), args.end(), args.begin(), with_underscores);
 
   CLI::App app;

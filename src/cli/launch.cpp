@@ -40,6 +40,8 @@ class Launch final : public Command {
     options.add("--num_gpus,--num_accelerators", num_gpus_,
                 "the same, but refused if fewer GPUs are visible");
     add_host_options(options, host_flags_);
+    options.add_flag("--standalone", is_standalone_,
+                     "torchrun's: on this machine alone, as without --hosts and --nnodes");
     options
         .add("--export", spec_.exports,
              "NAME of a variable that the hosts get as well; may be "
@@ -67,6 +69,7 @@ class Launch final : public Command {
     if (const auto code = start_nodes(host_flags_, spec_.exports, dry_run_)) return *code;
     host_flags_.hostfile_text = received_file(host_flags_.hostfile);
     fill_hosts();
+    check_standalone();
     fill_spec(program);
     check_detach();
     if (moves_to_first_host(detach_, spec_.hosts))
@@ -106,6 +109,13 @@ class Launch final : public Command {
   }
 
  private:
+  void check_standalone() const {
+    if (is_standalone_ && (spec_.rendezvous || !spec_.hosts.empty()))
+      throw Error(ErrorKind::kConfig,
+                  "--standalone means this machine alone, but the job is to run on others, too",
+                  "leave out --standalone");
+  }
+
   void check_detach() const {
     require_own_start(detach_, spec_.rendezvous.has_value());
     if (detach_ && dry_run_)
@@ -228,6 +238,7 @@ class Launch final : public Command {
   std::vector<std::string> env_;
   std::string shown_ranks_ = "all";
   double grace_seconds_ = 30;
+  bool is_standalone_ = false;
   bool detach_ = false;
   bool dry_run_ = false;
 };

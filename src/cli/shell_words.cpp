@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace hgt {
+
 std::vector<std::string> without_flag(const std::vector<std::string>& words,
                                       const std::string& flag) {
   const auto end = std::find(words.begin(), words.end(), "--");
@@ -16,6 +17,25 @@ std::vector<std::string> without_flag(const std::vector<std::string>& words,
   }
   out.insert(out.end(), end, words.end());
   return out;
+}
+
+std::vector<std::string> with_dashes(std::vector<std::string> words) {
+  if (std::ranges::find(words, "--") != words.end()) return words;
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    const bool has_name = word + 1 != words.end() && !word[1].starts_with('-');
+    const bool is_module = has_name && (*word == "-m" || *word == "--module");
+    const bool is_file =
+        !word->starts_with('-') && word->ends_with(".py") && word->find('=') == std::string::npos;
+    if (has_name && (*word == "--no_python" || *word == "--no-python")) {
+      *word = "--";
+      break;
+    }
+    if (!is_module && !is_file) continue;
+    if (is_module) *word = "-m";
+    words.insert(word, {"--", "python3"});
+    break;
+  }
+  return words;
 }
 
 std::vector<std::string> resuming(const std::vector<std::string>& words) {

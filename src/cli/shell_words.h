@@ -9,6 +9,10 @@ namespace hgt {
 std::vector<std::string> without_flag(const std::vector<std::string>& words,
                                       const std::string& flag);
 
+/// The words of `launch` with -- before the program, if they name a script as torchrun and
+/// deepspeed take it: FILE.py or -m MODULE, which python3 runs, or --no_python PROGRAM.
+std::vector<std::string> with_dashes(std::vector<std::string> words);
+
 /// The command line that resumes a training from its run folder's newest checkpoint: the words
 /// without their --resume, and --resume auto.
 std::vector<std::string> resuming(const std::vector<std::string>& words);

@@ -154,7 +154,8 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"--nproc-per-node", "2"}).find("--num_workers N") != std::string::npos);
   CHECK(refusal({"--lr", "1"}).find("--optimizer.params.lr") != std::string::npos);
   CHECK(refusal({"train", "my.json"}).find("hgtrain --config my.json") != std::string::npos);
-  CHECK(refusal({"launch", "w.py"}).find("-- python3 w.py") != std::string::npos);
+  CHECK(refusal({"launch", "w.py", "--", "x"}).find("-- python3 w.py") != std::string::npos);
+  CHECK(refusal({"launch", "w.sh"}).find("-- w.sh") != std::string::npos);
   CHECK(refusal({"data", "prepare", "books"}).find("--input books") != std::string::npos);
   CHECK(refusal({"data", "prepare", "--output", "x"}) ==
         "data prepare has no flag --output | did you mean --out?");

@@ -314,6 +314,33 @@ TEST_CASE("flags of torchrun and deepspeed that mean the same are understood") {
   CHECK(Launch({"--nproc_per_node", "gpu", "--", "true"}).says("leave it out: one worker"));
 }
 
+TEST_CASE("a script may be named as torchrun and deepspeed take it") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "w.py") << "import os, sys; print(os.environ['RANK'], sys.argv[1:])";
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--standalone", "--nnodes=1", "--nproc-per-node=2"},
+        {"--master_port=0", "--num_workers", "2"}}) {
+    std::vector<std::string> args = flags;
+    args.insert(args.end(), {folder / "w.py", "--num_workers", "3", "--deepspeed", "--help"});
+    const Launch run(args);
+    CHECK(run.out.find("[r1] 1 ['--num_workers', '3', '--deepspeed', '--help']\n") !=
+          std::string::npos);
+  }
+  CHECK(Launch({"--num_workers", "1", "-m", "platform"}).status == 0);
+  CHECK(Launch({"--num_workers", "1", "--no-python", "echo", "-n", "x.py"}).out == "x.py");
+  CHECK(Launch({"--launcher", "openmpi", "--hosts", "a,b", "--dry_run", "w.py", "--launcher", "x"})
+            .out.find(" launch --hosts a,b --dry_run --no_ssh -- python3 w.py --launcher x\n") !=
+        std::string::npos);
+  CHECK(Launch({"--tee", "3", "w.py"}).says("launch has no flag --tee"));
+  for (const std::vector<std::string>& others :
+       {std::vector<std::string>{"--hosts", "a,b"},
+        {"--nnodes", "2", "--node_rank", "0", "--master_addr", "a"}}) {
+    std::vector<std::string> args = others;
+    args.insert(args.end(), {"--standalone", "w.py"});
+    CHECK(Launch(args).says("--standalone means this machine alone"));
+  }
+}
+
 TEST_CASE("a dry run prints what each rank would get, and starts nothing") {
   const TemporaryFolder folder;
   const Launch run({"--num_workers", "2", "--log_dir", folder / "logs", "--dry_run", "--", "touch",

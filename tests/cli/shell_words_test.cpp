@@ -18,6 +18,26 @@ TEST_CASE("a flag is left out of a command line, but not of a program's behind -
   CHECK(without_flag({"hgtrain", "--a"}, "--a") == std::vector<std::string>{"hgtrain"});
 }
 
+TEST_CASE("a script that is named as torchrun and deepspeed take it gets its dashes") {
+  using Words = std::vector<std::string>;
+  CHECK(with_dashes({"--nnodes=2", "-H", "f", "w.py", "--a", "b.py"}) ==
+        Words{"--nnodes=2", "-H", "f", "--", "python3", "w.py", "--a", "b.py"});
+  for (const char* flag : {"-m", "--module"})
+    CHECK(with_dashes({"--num_gpus", "2", flag, "a.b", "-m", "c"}) ==
+          Words{"--num_gpus", "2", "--", "python3", "-m", "a.b", "-m", "c"});
+  for (const char* flag : {"--no_python", "--no-python"})
+    CHECK(with_dashes({flag, "w.py", "x"}) == Words{"--", "w.py", "x"});
+  for (const Words& same : {Words{"--num_workers", "2", "--", "w.py"},
+                            {"a.py", "--", "x"},
+                            {"w.sh"},
+                            {"--env", "A=w.py"},
+                            {"--env=w.py"},
+                            {"-m", "--nnodes"},
+                            {"-m"},
+                            {}})
+    CHECK(with_dashes(same) == same);
+}
+
 TEST_CASE("a key gets another value at the end of a command line") {
   const std::vector<std::string> expected{"hgtrain", "--a.b", "2"};
   CHECK(with_key({"hgtrain"}, "a.b", "2") == expected);
