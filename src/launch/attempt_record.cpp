@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <sys/wait.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -35,6 +36,16 @@ bool outlived(const AttemptRecord& attempt, const RankView& rank, const Failure&
   const std::int64_t doubt_ns =
       rank.end->signalled ? failure.uncertainty_ns + attempt.link_of(rank).uncertainty_ns() : 0;
   return rank.end->at_ns + doubt_ns >= failure.at_ns;
+}
+
+/// Whether the rank ended with an error of its own, too: before it was stopped, or with the exit
+/// code of the first one, because the signal may have come while it was ending. A worker of hgtrain
+/// is told to end with an error.
+bool failed_too(const AttemptRecord& attempt, const RankView& rank, const Failure& failure) {
+  if (attempt.spec.own_workers || rank.pulse.rank == failure.rank) return false;
+  return attempt.failures.contains(rank.pulse.rank) ||
+         (rank.end && WIFEXITED(rank.end->wait_status) &&
+          WEXITSTATUS(rank.end->wait_status) == failure.exit_code);
 }
 
 void describe_rank(const AttemptRecord& attempt, const Failure& failure, Verdict& out) {
@@ -72,9 +83,12 @@ void describe_failure(const AttemptRecord& attempt, const Failure& failure, Verd
     out.host = failure.host_name;
   else
     describe_rank(attempt, failure, out);
-  out.stopped_ranks = static_cast<int>(
-      std::count_if(attempt.ranks.begin(), attempt.ranks.end(),
-                    [&](const RankView& rank) { return outlived(attempt, rank, failure); }));
+  for (const RankView& rank : attempt.ranks) {
+    if (failed_too(attempt, rank, failure))
+      ++out.failed_ranks;
+    else if (outlived(attempt, rank, failure))
+      ++out.stopped_ranks;
+  }
 }
 
 void describe_stop(const AttemptRecord& attempt, Verdict& out) {

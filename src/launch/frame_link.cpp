@@ -60,7 +60,7 @@ bool FrameLink::read_frames() {
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0 && errno == EAGAIN) break;
     if (bytes <= 0) {
-      end("the stream has ended");
+      end("its connection has ended");
       break;
     }
     try {

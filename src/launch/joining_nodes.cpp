@@ -11,6 +11,13 @@ namespace hgt {
 
 using State = Candidate::State;
 
+std::string node_name(const Join& join, int node, const std::vector<RosterHost>& hosts) {
+  for (int other = 0; other < static_cast<int>(hosts.size()); ++other)
+    if (other != node && hosts[static_cast<std::size_t>(other)].spec.name == join.host)
+      return fmt::format("{} (node {})", join.host, node);
+  return join.host;
+}
+
 namespace {
 
 bool is_taken(const RosterHost& host) {
@@ -24,7 +31,7 @@ int free_number(const Join& join, const std::vector<RosterHost>& hosts) {
   for (int node = static_cast<int>(hosts.size()) - 1; node > 0; --node) {
     const RosterHost& host = hosts[static_cast<std::size_t>(node)];
     if (is_taken(host)) continue;
-    if (host.spec.name == join.host) return node;
+    if (host.spec.name == node_name(join, node, hosts)) return node;
     out = node;
   }
   return out;
@@ -115,7 +122,7 @@ void JoiningNodes::on_join(Newcomer newcomer) {
   host.carrier = newcomer.carrier;
   host.our_address = newcomer.our_address;
   host.machine = newcomer.join.machine;
-  host.spec.name = newcomer.join.host;
+  host.spec.name = node_name(newcomer.join, newcomer.join.node, hosts_);
   if (newcomer.join.workers > 0) host.spec.workers = newcomer.join.workers;
   events_.joined(host, std::move(in), std::move(out));
 }

@@ -19,6 +19,10 @@ namespace hgt {
 /// Why a node that dials cannot be one of `hosts`, whose first is node 0; "" if it can.
 std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts);
 
+/// What a node is called: by its host, and if another node is on that host, by its number, too: "a
+/// (node 1)".
+std::string node_name(const Join& join, int node, const std::vector<RosterHost>& hosts);
+
 /// The nodes that dial node 0: accepts those of `hosts` for which the job waits, and tells them in
 /// the end how the job has ended. Must outlive the loop.
 class JoiningNodes {

@@ -10,10 +10,14 @@
 namespace hgt {
 namespace {
 
-std::string others(const Verdict& v) {
-  if (v.stopped_ranks == 0) return "";
-  return v.stopped_ranks == 1 ? "  the other rank was stopped\n"
-                              : fmt::format("  the other {} ranks were stopped\n", v.stopped_ranks);
+/// "  the other 3 ranks were stopped"; "" if there are no such ranks.
+std::string others(const Verdict& v, int ranks, const char* was, const char* were) {
+  if (ranks == 0) return "";
+  const std::string count = ranks == 1 ? "rank" : fmt::format("{} ranks", ranks);
+  const std::string who = ranks == v.world_size - 1 ? "the other " + count
+                          : ranks == 1              ? "1 other rank"
+                                                    : fmt::format("{} other ranks", ranks);
+  return fmt::format("  {} {}\n", who, ranks == 1 ? was : were);
 }
 
 std::string last_words(const Verdict& v) {
@@ -54,7 +58,8 @@ std::string Verdict::render(const std::string& program) const {
     out += fmt::format("  it failed after {} restart{}\n", restarts, restarts == 1 ? "" : "s");
   if (rank >= 0) out += last_words(*this);
   if (!doubt.empty()) out += "  " + doubt + "\n";
-  out += others(*this);
+  out += others(*this, failed_ranks, "ended with an error, too", "ended with errors, too");
+  out += others(*this, stopped_ranks, "was stopped", "were stopped");
   if (!hint.empty()) out += "  hint: " + hint + "\n";
   return printable(out);
 }
@@ -73,7 +78,8 @@ void to_json(nlohmann::json& json, const Verdict& v) {
                            {"context", v.context},
                            {"log", v.log_path},
                            {"last_lines", v.last_lines},
-                           {"stopped_ranks", v.stopped_ranks}};
+                           {"stopped_ranks", v.stopped_ranks},
+                           {"failed_ranks", v.failed_ranks}};
   if (v.rank >= 0) json["first_failure"].update({{"rank", v.rank}, {"pid", v.pid}});
   if (!v.doubt.empty()) json["first_failure"]["doubt"] = v.doubt;
   if (v.step >= 0) json["first_failure"]["step"] = v.step;

@@ -51,7 +51,7 @@ TEST_CASE("the end of the stream is the end of all ranks, at once, also if a gua
   if (GENERATE(false, true)) kill(guard, SIGSTOP);
   host.link->close();
   host.run_until([&] { return host.ended.has_value(); });
-  CHECK(host.ended == "the stream has ended");
+  CHECK(host.ended == "its connection has ended");
   CHECK_FALSE(is_alive(worker));
   CHECK_FALSE(is_alive(guard));
 }
@@ -103,5 +103,5 @@ TEST_CASE("an agent that gets a message that is not for agents closes the stream
     host.link->send(MessageKind::kSpawn, "half");
   }
   host.run_until([&] { return host.ended && host.lost; });
-  CHECK(host.ended != "the stream has ended");
+  CHECK(host.ended != "its connection has ended");
 }

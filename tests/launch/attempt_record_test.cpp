@@ -88,6 +88,23 @@ TEST_CASE("the verdict names the rank that failed first, its host, and how many 
   CHECK(verdict.step == -1);
 }
 
+TEST_CASE("a rank that ended with an error of its own does not count as stopped") {
+  const bool own_workers = GENERATE(false, true);  // they were told to end with an error
+  Attempt attempt(own_workers);
+  attempt.record.ranks.resize(5);
+  attempt.view(4).pulse.rank = 4;
+  attempt.end(2, kExited3, 10);
+  attempt.end(1, SIGSEGV, 12);
+  attempt.end(0, SIGTERM, 20, true);
+  attempt.end(3, kExited3, 21, true);  // it may have got the signal while it was ending
+  attempt.end(4, 1 << 8, 22, true);    // because of the signal
+  attempt.fail(2);
+  attempt.fail(1);
+  CHECK(attempt.verdict().rank == 2);
+  CHECK(attempt.verdict().failed_ranks == (own_workers ? 0 : 2));
+  CHECK(attempt.verdict().stopped_ranks == (own_workers ? 4 : 2));
+}
+
 TEST_CASE("a failure on another host that the clocks cannot order is named") {
   Attempt attempt;
   attempt.end(2, kExited3, 10'000'000);

@@ -243,5 +243,5 @@ TEST_CASE("an agent ends a stream on which files come that it has not asked for"
     host.link->send(FileHash{0, 5});
   }
   host.run_until([&] { return host.ended && host.lost; });
-  CHECK(host.ended != "the stream has ended");
+  CHECK(host.ended != "its connection has ended");
 }

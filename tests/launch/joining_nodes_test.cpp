@@ -66,6 +66,19 @@ TEST_CASE("a node may join if its number is free and its settings agree with nod
   CHECK(has(why_refused(old, hosts), "another version"));
 }
 
+TEST_CASE("nodes on one host are distinguished by their numbers") {
+  auto hosts = three_nodes();
+  hosts[0].spec.name = "vm";
+  Join join;
+  join.host = "vm";
+  CHECK(node_name(join, 1, hosts) == "vm (node 1)");
+  hosts[1].spec.name = node_name(join, 1, hosts);
+  CHECK(node_name(join, 1, hosts) == "vm (node 1)");  // it comes again
+  CHECK(node_name(join, 2, hosts) == "vm (node 2)");
+  join.host = "other";
+  CHECK(node_name(join, 2, hosts) == "other");
+}
+
 TEST_CASE("the number of a node is free again once the node is lost") {
   asio::io_context io;
   MergedOutput console(io, {});

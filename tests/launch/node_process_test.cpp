@@ -123,7 +123,7 @@ TEST_CASE("a node that dies ends the job, and nothing is left of it") {
   nodes[1].kill(SIGKILL);
   CHECK(nodes[0].wait() == 6);
   CHECK_FALSE(nodes[0].failure().contains("rank"));
-  CHECK(has(nodes[0].err(), "is lost: the stream has ended"));
+  CHECK(has(nodes[0].err(), "is lost: its connection has ended"));
   CHECK(all_end(nodes[0].numbers("pid")));
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("if node 0 dies, the others kill their ranks and say so") {
   REQUIRE(nodes[0].prints("pid=", 4));
   nodes[0].kill(SIGKILL);
   CHECK(nodes[1].wait() == 6);
-  CHECK(has(nodes[1].err(), "is lost: the stream has ended"));
+  CHECK(has(nodes[1].err(), "is lost: its connection has ended"));
   CHECK(all_end(nodes[0].numbers("pid")));
 }
 

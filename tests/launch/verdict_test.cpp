@@ -55,13 +55,29 @@ TEST_CASE("a verdict that is not certain says so") {
 TEST_CASE("a host that is lost is named once, and none of its ranks") {
   Verdict v = failed();
   v.rank = -1;
-  v.reason = "is lost: the stream has ended";
+  v.reason = "is lost: its connection has ended";
   v.log_path.clear();
   v.last_lines.clear();
   v.stopped_ranks = 32;
   CHECK(v.render() ==
-        "hgtrain: error: host n02 is lost: the stream has ended\n"
-        "  the other 32 ranks were stopped\n");
+        "hgtrain: error: host n02 is lost: its connection has ended\n"
+        "  32 other ranks were stopped\n");
+}
+
+TEST_CASE("other ranks ended with errors, too, or were stopped") {
+  Verdict v = failed();
+  const auto others = [&](int world_size, int failed, int stopped) {
+    v.world_size = world_size;
+    v.failed_ranks = failed;
+    v.stopped_ranks = stopped;
+    const std::string text = v.render();
+    return text.substr(text.find("    | oops\n") + 11);
+  };
+  CHECK(others(2, 1, 0) == "  the other rank ended with an error, too\n");
+  CHECK(others(4, 3, 0) == "  the other 3 ranks ended with errors, too\n");
+  CHECK(others(4, 1, 2) ==
+        "  1 other rank ended with an error, too\n  2 other ranks were stopped\n");
+  CHECK(others(4, 2, 1) == "  2 other ranks ended with errors, too\n  1 other rank was stopped\n");
 }
 
 TEST_CASE("the rank's own words come first") {
@@ -71,13 +87,15 @@ TEST_CASE("the rank's own words come first") {
   v.hint = "prepare it again";
   v.last_lines.clear();
   v.log_path.clear();
+  v.rank = 1;
+  v.world_size = 2;
   v.stopped_ranks = 1;
   v.restarts = 2;
   CHECK(v.render() ==
         "hgtrain: error: the token file is damaged\n"
         "  in train.bin\n"
         "  in the run\n"
-        "  rank 5 of 64 (pid 4711 on n02) exited with code 4 after step 41\n"
+        "  rank 1 of 2 (pid 4711 on n02) exited with code 4 after step 41\n"
         "  it failed after 2 restarts\n"
         "  the other rank was stopped\n"
         "  hint: prepare it again\n");

@@ -38,7 +38,7 @@ class HostTrialsTest(unittest.TestCase):
         self.assert_fails('it took 9.0 s', killed, 137, verdict, seconds=9)
 
     def test_a_host_that_is_lost_is_named_at_once_or_after_the_lease(self):
-        verdict = 'host b is lost: the stream has ended'
+        verdict = 'host b is lost: its connection has ended'
         for target in ('agent', 'ssh', 'sshd'):
             self.judge(fault('kill', target), 6, verdict)
             self.judge(fault('kill', target), 3, 'host b cannot be used: it has ended')

@@ -20,6 +20,7 @@ struct Verdict {
   int world_size = 0;
   int restarts = 0;       ///< how many restarts happened
   int stopped_ranks = 0;  ///< other ranks that still ran and had to be stopped
+  int failed_ranks = 0;   ///< other ranks that ended with an error of their own
 
   // About the first rank that failed, by this machine's clock; rank -1: a whole host failed, or
   // none.
