@@ -13,14 +13,24 @@ std::string rate(const Json& value, const char* unit) {
   return human_rate(value.get<double>(), unit);
 }
 
+std::string bytes_per_sec(double value) {
+  return human_rate(value, "B/s");
+}
+std::string flops_per_sec(double value) {
+  return human_rate(value, "FLOP/s");
+}
+std::string milliseconds(double value) {
+  return fmt::format("{:.{}f}", value, value < 9.995 ? 2 : 1);
+}
+
 std::string percent(const Json& value) {
   return fmt::format("{:.1f}%", 100 * value.get<double>());
 }
 
-/// "12.3k (p10 12.1k, p90 12.9k)".
-std::string spread(const Json& s) {
-  const auto text = [&](const char* which) { return human_count(s[which].get<double>()); };
-  return fmt::format("{} (p10 {}, p90 {})", text("median"), text("p10"), text("p90"));
+/// "12.3k (p10 12.1k, p90 12.9k)", each written by `text`.
+std::string spread(const Json& s, std::string (*text)(double)) {
+  const auto number = [&](const char* which) { return text(s[which].get<double>()); };
+  return fmt::format("{} (p10 {}, p90 {})", number("median"), number("p10"), number("p90"));
 }
 
 std::string shape(const Json& product) {
@@ -31,8 +41,9 @@ std::string shape(const Json& product) {
 std::string head(const Json& result) {
   const Json& m = result["model"];
   const std::string on = result["gpu"].is_null()
-                             ? fmt::format("{}, {}", result["cpu"].get<std::string>(),
-                                           human_plural(result["threads"], "thread"))
+                             ? fmt::format("{}, {}{}", result["cpu"].get<std::string>(),
+                                           human_plural(result["threads"], "thread"),
+                                           result.contains("layouts") ? " a worker" : "")
                              : result["gpu"].get<std::string>();
   const Json& attention = result["attention"];
   return fmt::format(
@@ -51,12 +62,12 @@ std::string train_text(const Json& r) {
       "share       {} of the limit; mfu {} of the {} that large products reach\n"
       "start       the first step was done after {:.0f} ms, {:.0f} ms more than a step takes\n"
       "memory      {} at most, {} before the first allocation; planned {}\n",
-      spread(r["tokens_per_sec"]), spread(r["step_ms"]), r["dtype"].get<std::string>(),
-      human_count(r["gemm_limit_tokens_per_sec"]), r["gemm_limit_ms"].get<double>(),
-      percent(r["share_of_gemm_limit"]), percent(r["mfu"]), rate(r["peak_flops_per_sec"], "FLOP/s"),
-      r["first_step_ms"].get<double>(), r["start_ms"].get<double>(),
-      human_bytes(r["peak_rss_bytes"]), human_bytes(r["rss_before_bytes"]),
-      human_bytes(r["planned_bytes"]));
+      spread(r["tokens_per_sec"], human_count), spread(r["step_ms"], milliseconds),
+      r["dtype"].get<std::string>(), human_count(r["gemm_limit_tokens_per_sec"]),
+      r["gemm_limit_ms"].get<double>(), percent(r["share_of_gemm_limit"]), percent(r["mfu"]),
+      rate(r["peak_flops_per_sec"], "FLOP/s"), r["first_step_ms"].get<double>(),
+      r["start_ms"].get<double>(), human_bytes(r["peak_rss_bytes"]),
+      human_bytes(r["rss_before_bytes"]), human_bytes(r["planned_bytes"]));
   for (const Json& p : r["products"])
     text +=
         fmt::format("  {:22}{:>22}{:>8} x{:>10.3f} ms{:>14} {}\n", p["product"].get<std::string>(),
@@ -74,11 +85,11 @@ std::string layouts_text(const Json& r) {
   for (const Json& s : r["layouts"]) {
     const Json& of_first = s["of_first"];
     text += fmt::format("{:<12}{:>30}{:>30}{:>25}{:>8}{:>8}{:>11}{:>11}\n",
-                        s["layout"].get<std::string>(), spread(s["tokens_per_sec"]),
-                        spread(s["step_ms"]),
+                        s["layout"].get<std::string>(), spread(s["tokens_per_sec"], human_count),
+                        spread(s["step_ms"], milliseconds),
                         fmt::format("{:.3f} ({:.3f}, {:.3f})", of_first["median"].get<double>(),
                                     of_first["p10"].get<double>(), of_first["p90"].get<double>()),
-                        human_count(s["cpu_ms"]), percent(s["share_of_waits"]),
+                        milliseconds(s["cpu_ms"]), percent(s["share_of_waits"]),
                         human_bytes(s["worker_bytes"]), human_bytes(s["planned_bytes"]));
   }
   return text;
@@ -91,8 +102,8 @@ std::string gemm_text(const Json& r) {
                         d["dtype"].get<std::string>(), rate(d["ceiling_flops_per_sec"], "FLOP/s"),
                         d["native"].get<bool>() ? "" : ", multiplied in fp32 on this CPU");
     for (const Json& p : d["products"])
-      text += fmt::format("  {:22}{:>22}  {} FLOP/s, {} {}\n", p["product"].get<std::string>(),
-                          shape(p), spread(p["flops_per_sec"]), percent(p["of_ceiling"]),
+      text += fmt::format("  {:22}{:>22}  {}, {} {}\n", p["product"].get<std::string>(), shape(p),
+                          spread(p["flops_per_sec"], flops_per_sec), percent(p["of_ceiling"]),
                           p["kernel"].get<std::string>());
   }
   return text;
@@ -163,7 +174,7 @@ std::string copy_text(const Json& r) {
   for (const Json& c : r["copies"]) {
     std::string name = c["copy"];
     if (c.contains("threads")) name += ", " + human_plural(c["threads"], "thread");
-    text += fmt::format("  {:30}{} B/s\n", name, spread(c["bytes_per_sec"]));
+    text += fmt::format("  {:30}{}\n", name, spread(c["bytes_per_sec"], bytes_per_sec));
   }
   return text;
 }

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/error.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/schema.h"
 
@@ -111,19 +110,11 @@ class Completion final : public Command {
     return "print a completion script for bash, zsh or fish";
   }
   void add_options(Options& options) override {
-    options.add("SHELL", shell_, "bash, zsh or fish").required();
+    options.add("SHELL", shell_, "bash, zsh or fish").required().one_of({"bash", "zsh", "fish"});
   }
   int run(const std::vector<std::string>&) override {
     const Words words = all_words();
-    if (shell_ == "bash")
-      say("{}", bash(words));
-    else if (shell_ == "zsh")
-      say("{}", zsh(words));
-    else if (shell_ == "fish")
-      say("{}", fish(words));
-    else
-      throw Error(ErrorKind::kConfig, fmt::format("there is no completion for '{}'", shell_),
-                  "one of: bash, zsh, fish");
+    say("{}", shell_ == "bash" ? bash(words) : shell_ == "zsh" ? zsh(words) : fish(words));
     return 0;
   }
 

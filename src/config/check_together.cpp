@@ -344,7 +344,7 @@ void add_ignored_notices(Loading& loading) {
   };
   const bool recompute = std::count(loading.ignored.begin(), loading.ignored.end(),
                                     "model.gradient_checkpointing") > 0;
-  notice(loading.ignored, "these keys do not apply to a native trainer and are ignored",
+  notice(loading.ignored, "hgtrain does not need these keys and ignores them",
          recompute
              ? "to recompute activations, set activation_checkpointing.mode to full or selective"
              : "");

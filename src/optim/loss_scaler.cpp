@@ -28,6 +28,11 @@ void LossScaler::update(bool overflow, LossScale& state) const {
   ++state.steps;
 }
 
+std::string LossScaler::overflow_hint() const {
+  return dynamic() ? "lower fp16.initial_scale_power, or use bf16"
+                   : "lower fp16.loss_scale, set it to 0 for a dynamic one, or use bf16";
+}
+
 void LossScaler::shrink(LossScale& state) const {
   state.last_overflow = state.steps;
   if (config_.hysteresis > 1 && state.hysteresis > 1) {

@@ -29,9 +29,11 @@ std::string step_of(std::int64_t step, std::int64_t total) {
   return fmt::format("{:>{}}/{}", step, all.size(), all);
 }
 
+/// Four digits: "9.501", "47.40", "1234"; "14.4k" for larger ones.
 std::string perplexity(double loss) {
   const double value = std::exp(loss);
-  if (value < 9999.5) return fmt::format("{:.4g}", value);
+  if (value < 999.95) return fmt::format("{:#.4g}", value);
+  if (value < 9999.5) return fmt::format("{:.0f}", value);
   return std::isfinite(value) ? human_count(value) : human_number(value, 0);
 }
 
@@ -120,7 +122,6 @@ void Console::started(std::int64_t step, const std::string& checkpoint,
 
 void Console::step(const StepRecord& record) {
   before_first_step_ = false;
-  const std::optional<double> before = summary_.best_eval_loss();
   summary_.add(record);
   eta_.add(record);
   const std::string where = step_of(record.step, options_.plan.total_steps);
@@ -128,7 +129,7 @@ void Console::step(const StepRecord& record) {
   if (is_due || record.step == options_.plan.total_steps)
     line(where + "  " + joined(numbers(record, eta_.seconds())), "step");
   if (record.eval_loss) {
-    const bool best = before && *record.eval_loss < *before;
+    const bool best = summary_.best_eval_step() == record.step;
     line(where + fmt::format("  loss {}  perplexity {}{}", human_number(*record.eval_loss, 4),
                              perplexity(*record.eval_loss), best ? "  (best so far)" : ""),
          "eval");

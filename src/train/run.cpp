@@ -22,6 +22,7 @@
 #include "hgtrain/config/config.h"
 #include "hgtrain/machine/resources.h"
 #include "hgtrain/ops/gemm.h"
+#include "hgtrain/optim/loss_scaler.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/machine_rates.h"
 #include "hgtrain/train/memory_fit.h"
@@ -341,7 +342,7 @@ void Run::require_an_update() const {
   throw Error(ErrorKind::kCheck,
               fmt::format("no weight was changed in {}: every step's gradients overflowed fp16",
                           human_plural(steps, "step")),
-              "lower fp16.loss_scale or fp16.initial_scale_power, or use bf16");
+              LossScaler(config_.precision).overflow_hint());
 }
 
 RunOutcome Run::outcome() const {

@@ -333,9 +333,7 @@ void Trainer::skip_update(const StepResult& result) {
     throw Error(ErrorKind::kCheck,
                 fmt::format("the gradients of {} steps in a row overflowed fp16 at loss scale {}",
                             kMaxSkipped, state_.loss_scale.scale),
-                parts_.config.precision.loss_scale > 0
-                    ? "lower fp16.loss_scale, set it to 0 for a dynamic one, or use bf16"
-                    : "lower fp16.initial_scale_power, or use bf16");
+                loss_scaler_.overflow_hint());
 }
 
 double Trainer::evaluate() {

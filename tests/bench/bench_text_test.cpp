@@ -32,6 +32,24 @@ TEST_CASE("every bench has a text that says what it measured, and of what") {
             {head, "layer_norm_bwd, ", "linear_fwd gemm, 3.07kFLOP", "GB/s", "wait for data"});
 }
 
+TEST_CASE("each figure of a spread has its unit, and milliseconds have no prefix") {
+  const auto spread = [](double median) {
+    return nlohmann::ordered_json{{"median", median}, {"p10", median / 2}, {"p90", 2 * median}};
+  };
+  const nlohmann::ordered_json copies{
+      {"bench", "copy"},
+      {"cpu", "a CPU"},
+      {"bytes", 1 << 28},
+      {"copies", {{{"copy", "host to GPU"}, {"bytes_per_sec", spread(9e8)}}}}};
+  check_has(bench_text(copies),
+            {"a CPU: copies of 256 MiB\n", "900 MB/s (p10 450 MB/s, p90 1.80 GB/s)\n"});
+  nlohmann::ordered_json result = bench_train(tiny_bench(), 1, 0);
+  result["step_ms"] = spread(1580);
+  check_has(bench_text(result), {"a step 1580.0 (p10 790.0, p90 3160.0) ms, fp32"});
+  result["step_ms"] = spread(0.5);
+  check_has(bench_text(result), {"a step 0.50 (p10 0.25, p90 1.00) ms, fp32"});
+}
+
 TEST_CASE("ops of one name differ in their sizes, and no column touches the next") {
   const auto op = [](double bytes, double ms) {
     return nlohmann::ordered_json{{"op", "linear_bwd_weight add_column_sums"},

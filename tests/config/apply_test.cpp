@@ -50,8 +50,9 @@ TEST_CASE("one notice names all ignored keys, except those that are false") {
   const LoadResult result =
       loaded(R"({"dump_state": true, "memory_breakdown": true, "wall_clock_breakdown": false})");
   CHECK_FALSE(contains(problem_text(result, Severity::kNotice), "wall_clock_breakdown"));
-  CHECK(contains(problem_text(result, Severity::kNotice),
-                 "do not apply to a native trainer and are ignored: dump_state, memory_breakdown"));
+  CHECK(
+      contains(problem_text(result, Severity::kNotice),
+               "hgtrain does not need these keys and ignores them: dump_state, memory_breakdown"));
 }
 
 TEST_CASE("origins: file and line, flag, rule, default") {
@@ -69,7 +70,7 @@ TEST_CASE("a model's keys without effect are ignored with a notice if the user g
                         Severity::kNotice);
   };
   CHECK(contains(notices(R"("gradient_checkpointing": true)"),
-                 "are ignored: model.gradient_checkpointing | to recompute activations, "
+                 "ignores them: model.gradient_checkpointing | to recompute activations, "
                  "set activation_checkpointing.mode to full or selective"));
   CHECK_FALSE(contains(notices(R"("gradient_checkpointing": false)"), "gradient_checkpointing"));
 }

@@ -205,6 +205,7 @@ class FaultTest(job.JobTest):
     def test_a_run_that_skips_every_step_fails(self):
         said = self.job.train('skipped', '--fp16.enabled', 'true', '--fp16.loss_scale', '1e30', '--steps', 3, exit_code=5)
         self.assertIn("no weight was changed in 3 steps: every step's gradients overflowed fp16", said)
+        self.assertIn('hint: lower fp16.loss_scale, set it to 0 for a dynamic one, or use bf16', said)
         self.assertEqual(self.job.checkpoints('skipped'), [])
         self.job.train('skipping', '--steps', 2)
         said = self.job.train('skipping', '--fp16.enabled', 'true', '--fp16.loss_scale', '1e30', '--steps', 4, '--resume',

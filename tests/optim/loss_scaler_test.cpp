@@ -95,3 +95,10 @@ TEST_CASE("a scale from 2^32 backs off, and one without a floor stays above 0") 
   CHECK(scales(config, std::string(126, 'o')).back() == 0x1p-126);
   CHECK_THROWS_AS(scales(config, std::string(127, 'o')), Error);
 }
+
+TEST_CASE("the hint about overflows names the scale that the config has") {
+  PrecisionConfig config = dynamic(16, 1, 1);
+  CHECK(LossScaler(config).overflow_hint().starts_with("lower fp16.initial_scale_power"));
+  config.loss_scale = 128;
+  CHECK(LossScaler(config).overflow_hint().starts_with("lower fp16.loss_scale"));
+}

@@ -73,7 +73,7 @@ TEST_CASE("steps_per_print thins the lines; evaluations and the last step are al
   StepRecord r = shown_record(11);
   r.eval_loss = 2.0;
   s.console.step(r);
-  CHECK(s.take() == "eval   11/2000  loss 2.0000  perplexity 7.389\n");
+  CHECK(s.take() == "eval   11/2000  loss 2.0000  perplexity 7.389  (best so far)\n");
   r.step = 12;
   r.eval_loss = 1.0;
   s.console.step(r);
@@ -138,7 +138,10 @@ TEST_CASE("numbers that are large or not finite are still readable") {
   CHECK(text.find("loss 3.20e+30  grad_norm nan") != std::string::npos);
   CHECK(text.find("loss nan  perplexity nan\n") != std::string::npos);
   for (const auto& [loss, words] :
-       std::vector<std::pair<double, std::string>>{{9.21, "loss 9.2100  perplexity 9997"},
+       std::vector<std::pair<double, std::string>>{{6.9078, "loss 6.9078  perplexity 1000"},
+                                                   {5.0689, "loss 5.0689  perplexity 159.0"},
+                                                   {1.2975, "loss 1.2975  perplexity 3.660"},
+                                                   {9.21, "loss 9.2100  perplexity 9997"},
                                                    {9.574, "loss 9.5740  perplexity 14.4k"},
                                                    {40, "loss 40.0000  perplexity 235P"},
                                                    {20000, "loss 20000.0000  perplexity inf"},

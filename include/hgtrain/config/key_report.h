@@ -7,7 +7,8 @@ namespace hgt {
 /// What the program does with a key.
 enum class KeyClass {
   kUsed,      ///< changes the run
-  kIgnored,   ///< known, but without effect in a native trainer: one notice names all of them
+  kIgnored,   ///< known, but without effect, because hgtrain does not need it: one notice names all
+              ///< of them
   kNotBuilt,  ///< not in this version: training refuses it if it is switched on
   kError,     ///< never accepted
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "hgtrain/config/precision_config.h"
 
@@ -33,6 +34,8 @@ class LossScaler {
   /// Call it after a step. `overflow`: its gradients were not finite, and it was skipped.
   /// Error(kCheck) if the scale would have to fall below fp16.min_loss_scale.
   void update(bool overflow, LossScale& state) const;
+  /// The hint of an error about steps that were skipped.
+  std::string overflow_hint() const;
 
  private:
   bool dynamic() const { return config_.fp16 && config_.loss_scale == 0; }
