@@ -19,7 +19,7 @@ constexpr std::int64_t kSmallestLogits = std::int64_t{16} << 20;  ///< elements
 
 /// GPU memory that is left to the driver and to other programs.
 std::int64_t reserved_bytes(std::int64_t gpu_bytes) {
-  return (std::int64_t{1} << 30) + gpu_bytes / 64;
+  return kGpuContextBytes + (std::int64_t{384} << 20) + gpu_bytes / 64;
 }
 
 /// The rows of the fewest equal chunks that have about `elements` logits each.

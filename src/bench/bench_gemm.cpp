@@ -6,6 +6,7 @@
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/compute_stream.h"
 #include "hgtrain/machine/resources.h"
+#include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/ops/gemm.h"
 
 #include "about.h"
@@ -37,7 +38,8 @@ std::vector<Product> squares(DType dtype, const Stream& stream) {
 /// The types in which products are timed: on a GPU all that it multiplies natively.
 std::vector<DType> dtypes_of(const Stream& stream) {
   if (stream.device().is_cpu()) return {DType::kF32, DType::kBF16};
-  if (stream.queue().properties().major < 8) return {DType::kF32, DType::kF16};
+  const auto& gpu = stream.queue().properties();
+  if (!has_bf16(10 * gpu.major + gpu.minor)) return {DType::kF32, DType::kF16};
   return {DType::kF32, DType::kBF16, DType::kF16};
 }
 

@@ -38,7 +38,6 @@ void point_to_own_config(const std::string& config, const std::string& model, Lo
 /// The batch of an evaluation has as many samples as in training. The micro-batch is the config's
 /// or, without one, a worker's share of the batch. Any number of workers can share the samples.
 BatchConfig eval_batch(const LoadResult& loaded, std::int64_t workers) {
-  constexpr std::int64_t kHfMicroBatch = 8;  // per_device_eval_batch_size of HF's Trainer
   BatchConfig batch = loaded.config.batch;
   const auto micro =
       std::ranges::find(loaded.keys, "train_micro_batch_size_per_gpu", &KeyReport::path);

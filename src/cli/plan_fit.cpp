@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include "hgtrain/arch/fit.h"
+#include "hgtrain/arch/gpu_scratch.h"
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/arch/pipeline_split.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
 
@@ -57,21 +59,18 @@ std::optional<double> idle_share_with(Config config, std::int64_t micro_batch) {
 }
 
 PlanFit fit_gpu(const Config& config, const std::string& name) {
-  constexpr int kHasBf16 = 80;
-  // The memory of the driver's context: 300 to 616 MiB were reported (pytorch/pytorch#20532,
-  // LMCache/LMCache#4019).
-  constexpr std::int64_t kContextBytes = std::int64_t{640} << 20;
   const KnownGpu gpu = known_gpu(name);
   require_kernels(gpu, name);
-  const std::int64_t room = gpu.bytes - kContextBytes;
-  const bool has_bf16 = gpu.compute_capability == 0 || gpu.compute_capability >= kHasBf16;
+  const std::int64_t room = gpu.bytes - kGpuContextBytes;
   const Fits fits = [&](const Config& other) { return worker_bytes(other) <= room; };
   PlanFit fit{.gpu = name,
               .asked = worker_bytes(config),
               .room = room,
               .largest_micro_batch = largest_micro_batch(config, fits)};
   fit.idle_share = idle_share_with(config, fit.largest_micro_batch);
-  if (!fit.fits()) fit.hint = how_to_fit(config, fits, has_bf16 ? DType::kBF16 : DType::kF16);
+  if (!fit.fits())
+    fit.hint =
+        how_to_fit(config, fits, has_bf16(gpu.compute_capability) ? DType::kBF16 : DType::kF16);
   return fit;
 }
 

@@ -28,7 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLockName = ".lock";
-constexpr std::int64_t kMaxConfigBytes = 16 << 20;
 constexpr const char* kNextConfigEnd = ".next.json";
 
 /// The keys that determine the model and the batches.
@@ -79,7 +78,7 @@ File take_lock(const std::string& path) {
 std::optional<nlohmann::json> read_resolved_config(const std::string& path) {
   const std::string file = path + "/resolved.json";
   if (!path_exists(file)) return std::nullopt;
-  nlohmann::json json = try_parse_json<nlohmann::json>(read_file(file, kMaxConfigBytes));
+  nlohmann::json json = try_parse_json<nlohmann::json>(read_file(file, kMaxResolvedBytes));
   if (!json.is_object())
     throw Error(ErrorKind::kData, file + " is damaged: it is not a JSON object",
                 "remove it: the run can be resumed without it");

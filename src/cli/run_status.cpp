@@ -14,6 +14,7 @@
 #include "hgtrain/base/json.h"
 #include "hgtrain/launch/job_client.h"
 #include "hgtrain/report/human.h"
+#include "hgtrain/report/run_file.h"
 
 #include "detached_run.h"
 
@@ -22,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMaxRunFileBytes = 16 << 20;
 constexpr const char* kRuns = "runs";
 
 // Fields of a status or of run.json, which may hold anything.

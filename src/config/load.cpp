@@ -7,13 +7,12 @@
 
 #include "hgtrain/base/error_list.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 #include "loading.h"
 
 namespace hgt {
 namespace {
-
-constexpr std::int64_t kMaxFileBytes = 1 << 20;
 
 LoadResult load(Document document, const LoadOptions& options, bool reads_files) {
   Loading loading;
@@ -36,7 +35,7 @@ std::string read_text(const std::string& path) {
     free(here);
     throw error;
   }
-  return read_input(path, kMaxFileBytes, ErrorKind::kConfig);
+  return read_input(path, kMaxConfigBytes, ErrorKind::kConfig);
 }
 
 /// One Error that lists the problems of the given kinds, how many more there are, and what may be

@@ -19,8 +19,6 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kMaxModelFileBytes = 1 << 20;
-
 std::ptrdiff_t count_errors(const Loading& loading) {
   return std::ranges::count(loading.result.problems, Severity::kError, &Problem::severity);
 }
@@ -58,7 +56,7 @@ class ModelReader {
         given->second.value = folder;
       require_model_config(folder);
       const std::string at = path.ends_with(".json") ? path : folder + "/config.json";
-      const std::string text = read_file(at, kMaxModelFileBytes, ErrorKind::kConfig);
+      const std::string text = read_file(at, kMaxConfigBytes, ErrorKind::kConfig);
       check_model_config(folder, text);
       file = parse(text, at);
     } catch (const Error& e) {

@@ -18,7 +18,6 @@ namespace hgt {
 namespace {
 
 constexpr const char* kParams = "scheduler.params.";
-constexpr std::int64_t kHfMicroBatch = 8;
 
 /// Sets the parameters of a section's type to their defaults, which depend on the type.
 void fill_params(Loading& loading, const std::string& section, const std::string& type) {

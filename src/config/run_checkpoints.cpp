@@ -20,8 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kStepPrefix = "step_";
-constexpr std::int64_t kMaxNameBytes = 1 << 16, kMaxConfigBytes = 16 << 20,
-                       kMaxManifestBytes = 64 << 20;
+constexpr std::int64_t kMaxNameBytes = 1 << 16, kMaxManifestBytes = 64 << 20;
 
 std::string checkpoints_of(const std::string& run_dir) {
   return run_dir + "/checkpoints";
@@ -33,7 +32,7 @@ std::string next_config(const std::string& run_dir) {
 
 std::uint64_t hash_of_next_config(const std::string& run_dir) {
   const std::string path = next_config(run_dir);
-  return path_exists(path) ? xxh3(read_file(path, kMaxConfigBytes)) : 0;
+  return path_exists(path) ? xxh3(read_file(path, kMaxResolvedBytes)) : 0;
 }
 
 /// The name of a checkpoint's folder in the file `origin`.

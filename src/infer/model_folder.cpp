@@ -15,8 +15,6 @@ namespace hgt {
 
 namespace {
 
-constexpr std::int64_t kMaxConfigBytes = 16 << 20;
-
 /// eos_token_id of a JSON file; none if it has no such key.
 std::vector<std::int32_t> end_ids_of(const std::string& path) {
   if (!path_exists(path)) return {};

@@ -17,8 +17,7 @@ namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kLittleDisk = 1024 * kMiB, kFullDisk = kMiB;
-constexpr std::int64_t kShmPerWorker = 32 * kMiB;  // NCCL's buffers and data loaders
-constexpr std::int64_t kFewFiles = 1024;
+constexpr std::int64_t kShmPerWorker = 32 * kMiB;              // NCCL's buffers and data loaders
 constexpr std::int64_t kFilesPerWorker = 5, kOtherFiles = 16;  // that an agent has open
 constexpr std::int64_t kProcessesPerWorker = 2;                // it and its guard
 constexpr std::int64_t kThreadsPerWorker = 32;
@@ -79,9 +78,9 @@ class Checker {
                          host.spec.name, limit, host.spec.workers, needed),
              "raise nofile in /etc/security/limits.conf there, or `ulimit -n` in its shell's "
              "start-up file");
-    else if (limit < kFewFiles)
+    else if (limit < kUsualFiles)
       notice(fmt::format("on host {} only {} files may be open at once (ulimit -n); {} is usual",
-                         host.spec.name, limit, kFewFiles));
+                         host.spec.name, limit, kUsualFiles));
   }
 
   void check_processes(const InspectedHost& host) {

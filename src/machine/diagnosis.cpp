@@ -165,7 +165,6 @@ GpuFinding gpu_state(const Machine& m) {
 
 void advise_on_limits(const Resources& r, bool infiniband, std::vector<Finding>& advice) {
   constexpr std::int64_t kLittleShm = std::int64_t{64} << 20;
-  constexpr std::int64_t kFewFiles = 1024;
   if (r.shm_free_bytes < kLittleShm)
     advice.push_back(
         {fmt::format("/dev/shm has {} MiB free; NCCL needs more on a machine with several GPUs",
@@ -177,9 +176,9 @@ void advise_on_limits(const Resources& r, bool infiniband, std::vector<Finding>&
                       fmt::format("hardware.threads times workers should be at most {}",
                                   std::max(1, static_cast<int>(r.cpu_quota)))});
   for (const UserLimit& limit : r.limits) {
-    if (limit.name == "nofile" && limit.soft != kUnlimited && limit.soft < kFewFiles)
+    if (limit.name == "nofile" && limit.soft != kUnlimited && limit.soft < kUsualFiles)
       advice.push_back({fmt::format("only {} files may be open at once", limit.soft),
-                        fmt::format("ulimit -n {}", kFewFiles)});
+                        fmt::format("ulimit -n {}", kUsualFiles)});
     if (limit.name == "memlock" && limit.soft != kUnlimited && infiniband)
       advice.push_back({"locked memory is limited, but InfiniBand needs it unlimited",
                         "ulimit -l unlimited; docker run --ulimit memlock=-1"});

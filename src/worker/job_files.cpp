@@ -22,8 +22,7 @@ namespace {
 /// The job's own timeout is in its config, which is not known yet.
 constexpr std::chrono::minutes kTimeout{10};
 
-constexpr std::int64_t kMaxProgramBytes = 1 << 30, kMaxConfigBytes = 8 << 20,
-                       kMaxTokenizerBytes = 256 << 20;
+constexpr std::int64_t kMaxProgramBytes = 1 << 30, kMaxTokenizerBytes = 256 << 20;
 
 /// Rank 0's text for `what`, which it publishes in the store.
 std::string said_by_first(ControlChannel& channel, const Environment& environment,
@@ -78,7 +77,7 @@ std::string begin_of_branch(const std::string& run_dir) {
 Config config_of_job(ControlChannel& channel, const Environment& environment,
                      const std::string& path) {
   require_same_build(channel, environment, "program", {"/proc/self/exe"});
-  const std::string mine = environment.rank == 0 ? read_file(path, kMaxConfigBytes) : "";
+  const std::string mine = environment.rank == 0 ? read_file(path, kMaxResolvedBytes) : "";
   const std::string text = said_by_first(channel, environment, "config", mine);
   Config config = config_from_resolved(parse_json<nlohmann::ordered_json>(text));
   if (config.hardware.device == "cuda") {

@@ -6,6 +6,10 @@ namespace hgt {
 
 struct Config;
 
+/// The memory of a GPU that the driver takes for a process: 300 to 616 MiB were reported
+/// (pytorch/pytorch#20532, LMCache/LMCache#4019).
+inline constexpr std::int64_t kGpuContextBytes = std::int64_t{640} << 20;
+
 /// Temporaries of a GPU that may have any of several sizes. The larger they are, the fewer passes a
 /// step makes over its memory and the fewer kernels it launches; beyond some GiB, that gains
 /// nothing.

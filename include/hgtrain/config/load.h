@@ -13,6 +13,10 @@
 
 namespace hgt {
 
+/// The micro-batch if nothing determines it: per_device_train_batch_size and
+/// per_device_eval_batch_size of HF's Trainer.
+inline constexpr std::int64_t kHfMicroBatch = 8;
+
 struct LoadOptions {
   /// `--a.b.c VALUE` pairs, alternating, without the dashes.
   std::vector<std::string> overrides = {};

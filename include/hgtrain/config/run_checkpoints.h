@@ -15,6 +15,11 @@ namespace hgt {
 //   origin                      the branch's beginning; exists until its first checkpoint is saved
 
 inline constexpr const char* kManifestName = "manifest.json";
+/// The largest config that is read, and the largest config.json of a model.
+inline constexpr std::int64_t kMaxConfigBytes = 1 << 20;
+/// The largest resolved.json, which has all keys: it is longer than the config, but must fit into a
+/// message to the other ranks.
+inline constexpr std::int64_t kMaxResolvedBytes = 8 << 20;
 /// Part of the name of a file or folder that is being written or removed in RUN/checkpoints.
 inline constexpr const char* kUnfinished = ".tmp-";
 

@@ -9,6 +9,8 @@
 namespace hgt {
 
 inline constexpr std::int64_t kUnlimited = -1;
+/// The usual limit of open files (nofile). A lower one is worth a notice.
+inline constexpr std::int64_t kUsualFiles = 1024;
 
 struct UserLimit {
   std::string name;                 ///< as `ulimit` and limits.conf call it: "nofile"

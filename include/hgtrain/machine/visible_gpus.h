@@ -25,6 +25,12 @@ struct VisibleGpu {
   std::map<std::string, std::string> links;
 };
 
+/// Whether GPUs of this compute capability (90 is 9.0) compute in bf16; true if it is not known
+/// (0).
+constexpr bool has_bf16(int compute_capability) {
+  return compute_capability == 0 || compute_capability >= 80;
+}
+
 /// All GPUs of the machine, in the driver's order (by PCI bus), or why there are none.
 struct GpuList {
   std::vector<VisibleGpu> gpus;

@@ -9,6 +9,9 @@
 
 namespace hgt {
 
+/// The largest run.json that is read.
+inline constexpr std::int64_t kMaxRunFileBytes = 16 << 20;
+
 /// RUN_DIR/run.json: what a run was and what became of it (docs/run-folder.md).
 struct RunFile {
   struct Worker {
