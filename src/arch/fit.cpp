@@ -262,7 +262,6 @@ std::int64_t sum_over_workers(const Config& config, int workers, const BytesOfSt
 }  // namespace
 
 std::int64_t machine_bytes(const Config& config, int workers) {
-  constexpr std::int64_t kProcessBytes = 16 << 20;
   const auto threads = static_cast<int>(config.hardware.threads);
   return sum_over_workers(config, workers, [&](int stage) {
     const SharedMemory shared = shared_memory(config, stage);

@@ -18,9 +18,9 @@ struct BatchProblem {
   std::string hint;
 };
 
-/// What is wrong with the triple to which complete_batch() completes `asked`, if anything.
-/// `derivation` says how the number of data-parallel workers follows from the layout; "" if all
-/// workers are data-parallel.
+/// What is wrong with the batch that complete_batch() makes of `asked`, if anything. `derivation`
+/// says how the number of data-parallel workers follows from the layout; "" if all workers are
+/// data-parallel.
 std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t workers,
                                         const std::string& derivation);
 

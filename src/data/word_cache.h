@@ -17,7 +17,7 @@ namespace hgt {
 /// Ids of words seen before: most words of a text are among a few thousand. Not thread-safe.
 class WordCache {
  public:
-  /// nullopt if the word is new.
+  /// nullopt if the word is new. The ids are valid until the next insert().
   std::optional<std::span<const std::int32_t>> find(std::string_view word) const;
   /// Keeps short words; once the cache has grown large, empties it first.
   void insert(std::string_view word, std::span<const std::int32_t> ids);

@@ -11,8 +11,11 @@ namespace hgt {
 
 struct Config;
 
-/// The memory in bytes of all workers of a job on one machine's CPU: memory_table() of each,
-/// and what each process needs without anything to train.
+/// What a worker's process needs without anything to train.
+inline constexpr std::int64_t kProcessBytes = 16 << 20;
+
+/// The memory in bytes of all workers of a job on one machine's CPU: memory_table() and
+/// kProcessBytes of each.
 std::int64_t machine_bytes(const Config& config, int workers);
 /// The page-locked host memory in bytes of all workers of a job on one machine's GPUs:
 /// offloaded_memory() of each.

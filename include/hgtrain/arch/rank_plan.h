@@ -14,9 +14,9 @@ RankPlan plan_rank(const Config& config, const ParameterTable& table, int rank =
 RankPlan plan_rank(const Config& config, const ParameterTable& table, const Layout& layout,
                    const Coordinates& at, std::int64_t micro_batches);
 
-/// The parameter table of the config's tensor ranks. Throws what parameter_table() throws.
+/// The parameter table of each tensor rank. Throws what parameter_table() throws.
 ParameterTable rank_table(const Config& config);
-/// The model with the sizes of a tensor rank's part: tensor_part() for the config's device.
+/// The model with the sizes of a tensor rank's part; on a GPU, its vocabulary is padded.
 ModelConfig rank_model(const Config& config);
 /// The multiple to which the config's device pads each part of the vocabulary in memory. Files and
 /// losses do not see the padding.
