@@ -11,6 +11,7 @@
 #include "hgtrain/report/run_summary.h"
 
 #include "run_folder.h"
+#include "shell_words.h"
 
 namespace hgt {
 namespace {
@@ -47,7 +48,7 @@ RunFile new_run_file() {
   run.versions = {{"hgtrain", HGT_VERSION}};
   run.host = host_name();
   run.pid = getpid();
-  run.command = own_command_line();
+  run.command = without_values_of_env(own_command_line());
   return run;
 }
 

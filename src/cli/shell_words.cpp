@@ -38,6 +38,20 @@ std::vector<std::string> with_dashes(std::vector<std::string> words) {
   return words;
 }
 
+std::vector<std::string> without_values_of_env(std::vector<std::string> words) {
+  constexpr std::string_view kFlag = "--env", kFlagWithValue = "--env=";
+  bool is_value = false;
+  for (std::string& word : words) {
+    if (word == "--") break;
+    const bool has_value = word.starts_with(kFlagWithValue);
+    const std::size_t equals = word.find('=', has_value ? kFlagWithValue.size() : 0);
+    if ((is_value || has_value) && equals != std::string::npos)
+      word.replace(equals + 1, std::string::npos, "***");
+    is_value = word == kFlag;
+  }
+  return words;
+}
+
 std::vector<std::string> resuming(const std::vector<std::string>& words) {
   return with_key(words, "resume", "auto");
 }

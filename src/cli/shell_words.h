@@ -13,6 +13,9 @@ std::vector<std::string> without_flag(const std::vector<std::string>& words,
 /// deepspeed take it: FILE.py or -m MODULE, which python3 runs, or --no_python PROGRAM.
 std::vector<std::string> with_dashes(std::vector<std::string> words);
 
+/// The words with *** in place of the value in each `--env NAME=VALUE`, which may be a secret.
+std::vector<std::string> without_values_of_env(std::vector<std::string> words);
+
 /// The command line that resumes a training from its run folder's newest checkpoint: the words
 /// without their --resume, and --resume auto.
 std::vector<std::string> resuming(const std::vector<std::string>& words);

@@ -38,6 +38,13 @@ TEST_CASE("a script that is named as torchrun and deepspeed take it gets its das
     CHECK(with_dashes(same) == same);
 }
 
+TEST_CASE("the values of --env are left out, but not a program's behind --") {
+  CHECK(without_values_of_env({"launch", "--env", "A=b=c", "--env=D=e", "--env", "F", "--show=all",
+                               "--", "--env", "G=h"}) ==
+        std::vector<std::string>{"launch", "--env", "A=***", "--env=D=***", "--env", "F",
+                                 "--show=all", "--", "--env", "G=h"});
+}
+
 TEST_CASE("a key gets another value at the end of a command line") {
   const std::vector<std::string> expected{"hgtrain", "--a.b", "2"};
   CHECK(with_key({"hgtrain"}, "a.b", "2") == expected);

@@ -48,6 +48,13 @@ class Hosts:
         self.bridge, self.fast_bridge = f'hgt{pid}', f'hgf{pid}'
         self.fast = f'10.{200 + pid % 50}.{pid // 50 % 250}'
         self.names, self.processes = names, []
+        try:
+            self.up()
+        except BaseException:
+            self.down()
+            raise
+
+    def up(self):
         pathlib.Path('/run/sshd').mkdir(exist_ok=True)
         for key in ('key', 'hostkey'):
             sh('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', self.folder / key)
@@ -55,9 +62,9 @@ class Hosts:
             sh('ip', 'link', 'add', bridge, 'type', 'bridge')
             sh('ip', 'link', 'set', bridge, 'up')
         sh('ip', 'addr', 'add', f'{self.net}.254/24', 'dev', self.bridge)
-        sh('ip', 'addr', 'add', f'fd00:{pid % 9999}::fe/64', 'dev', self.bridge, 'nodad')
+        sh('ip', 'addr', 'add', f'fd00:{os.getpid() % 9999}::fe/64', 'dev', self.bridge, 'nodad')
         config = ''
-        for number, name in enumerate(names, start=1):
+        for number, name in enumerate(self.names, start=1):
             self.start_host(number, name)
             config += (f'Host {name} node0{number}\n HostName {self.net}.{number}\n Port 2222\n User root\n IdentityFile {self.folder}/key\n'
                        ' IdentitiesOnly yes\n StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n')
@@ -66,7 +73,7 @@ class Hosts:
                  ' UserKnownHostsFile /dev/null\n')
         config += f'Host bare\n HostName {self.net}.2\n User nobody\n Port 9\n{login.split("User root", 1)[1]}'
         config += f'Host behind\n HostName {self.net}.2\n ProxyJump a\n{login}'
-        config += f'Host six\n HostName fd00:{pid % 9999}::2\n{login}'
+        config += f'Host six\n HostName fd00:{os.getpid() % 9999}::2\n{login}'
         config += f'Host busy\n HostName {self.net}.2\n RemoteCommand echo no; sleep 1000\n RequestTTY yes\n StdinNull yes\n{login}'
         (self.folder / 'ssh_config').write_text(config)
         # ssh reads the configuration of the user's home from /etc/passwd: no variable changes that.
@@ -74,7 +81,7 @@ class Hosts:
         wrapper.parent.mkdir()
         wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/ssh_config "$@"\n')
         wrapper.chmod(0o755)
-        for name in names:
+        for name in self.names:
             self.wait_for_sshd(name)
 
     def start_host(self, number, name):

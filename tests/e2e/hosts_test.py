@@ -124,7 +124,7 @@ class HostsTest(HostsCase):
         self.assertIn('--export NOT_SET: it is not set in this shell', err)
 
     def test_secrets_are_in_no_command_line(self):
-        process = self.start('--env', 'TOKEN=' + SECRET[::-1], '--', 'sh', '-c', 'echo ready $RANK; exec sleep 1000',
+        process = self.start('--env', 'TOKEN=' + SECRET[::-1], '--log_dir', 'secret', '--', 'sh', '-c', 'echo ready $RANK; exec sleep 1000',
                              env={'HF_TOKEN': SECRET, 'HGTRAIN_LOG': 'debug'})
         for _ in range(4):
             self.assertIn('ready', process.stdout.readline())
@@ -133,7 +133,9 @@ class HostsTest(HostsCase):
             self.assertFalse([line for line in lines if secret.encode() in line])
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
-        self.assertNotIn(SECRET, err)
+        for text in (err, *(file.read_text() for file in (self.work / 'secret').iterdir() if file.is_file())):
+            self.assertNotIn(SECRET, text)
+            self.assertNotIn(SECRET[::-1], text)
         self.assertEqual(process.returncode, 143)
 
     def test_a_rank_that_fails_is_named_with_its_host_and_the_others_are_stopped(self):

@@ -174,6 +174,8 @@ class Work:
                     continue
             fault.at = time.monotonic()
             break
+        if not fault.at:
+            self.seconds = min(self.seconds, time.monotonic() - began)  # the machine had more to do when this was measured
         if fault.at and fault.action in ('hold', 'blink'):
             time.sleep(fault.hold)
             self.undo(fault)
