@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -26,6 +27,9 @@ constexpr int kStepLimitSeconds = 3;                   // of any read, write or 
 constexpr int kRoundTrips = 20;
 constexpr std::int64_t kSendNs = 300'000'000;
 constexpr std::size_t kPieceBytes = 1 << 20;
+constexpr std::int64_t kGuestLimitNs = 1'000'000'000;
+constexpr std::size_t kMaxGuests = 64;
+constexpr int kTickMs = 100;  // between looks at who has stayed too long
 
 struct Address {
   explicit Address(const std::string& host, int port) {
@@ -82,6 +86,22 @@ void answer(int fd) {
   write_all(fd, &byte, 1);
 }
 
+/// A connection that has not sent the whole token yet.
+struct Guest {
+  OwnedFd fd;
+  std::int64_t until_ns;
+  std::string shown;
+};
+
+/// Takes what has come.
+bool may_stay(Guest& guest, const std::string& token) {
+  std::string piece(token.size() - guest.shown.size(), '\0');
+  const ssize_t bytes = ::recv(guest.fd.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+  if (bytes <= 0) return bytes < 0 && errno == EAGAIN && now_ns() < guest.until_ns;
+  guest.shown.append(piece, 0, static_cast<std::size_t>(bytes));
+  return token.starts_with(guest.shown) && now_ns() < guest.until_ns;
+}
+
 [[noreturn]] void fail(const std::string& what) {
   const std::string why =
       errno == EAGAIN || errno == EINPROGRESS ? "it takes too long" : std::strerror(errno);
@@ -99,7 +119,7 @@ LinkListener::LinkListener(const std::string& address, std::string token)
   int ends[2];
   if (listener_.get() < 0 ||
       ::bind(listener_.get(), here.list->ai_addr, here.list->ai_addrlen) != 0 ||
-      ::listen(listener_.get(), 8) != 0 ||
+      ::listen(listener_.get(), SOMAXCONN) != 0 ||
       ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0 ||
       ::pipe2(ends, O_CLOEXEC) != 0)
     throw Error(ErrorKind::kDevice,
@@ -118,18 +138,20 @@ LinkListener::~LinkListener() {
 
 void LinkListener::serve() const {
   const std::int64_t deadline = now_ns() + kLinkLimitNs;
-  for (;;) {
-    std::array<pollfd, 2> wait{pollfd{listener_.get(), POLLIN, 0},
-                               pollfd{stopped_.get(), POLLIN, 0}};
-    const auto left_ms = static_cast<int>((deadline - now_ns()) / 1'000'000);
-    if (left_ms <= 0 || ::poll(wait.data(), wait.size(), left_ms) <= 0 || wait[1].revents != 0)
-      return;
-    const OwnedFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  std::deque<Guest> guests;
+  while (now_ns() < deadline) {
+    std::vector<pollfd> wait{{listener_.get(), POLLIN, 0}, {stopped_.get(), POLLIN, 0}};
+    for (const Guest& guest : guests) wait.push_back({guest.fd.get(), POLLIN, 0});
+    ::poll(wait.data(), wait.size(), kTickMs);
+    if (wait[1].revents != 0) return;
+    std::erase_if(guests, [&](Guest& guest) { return !may_stay(guest, token_); });
+    const auto proven = std::ranges::find(guests, token_, &Guest::shown);
+    if (proven != guests.end()) return answer(proven->fd.get());
+    if (wait[0].revents == 0) continue;
+    OwnedFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (peer.get() < 0) continue;
-    set_limits(peer.get(), 1);
-    std::string shown(token_.size(), '\0');
-    if (read_all(peer.get(), shown.data(), shown.size()) && shown == token_)
-      return answer(peer.get());
+    guests.push_back({std::move(peer), now_ns() + kGuestLimitNs, ""});
+    if (guests.size() > kMaxGuests) guests.pop_front();
   }
 }
 

@@ -15,8 +15,8 @@ struct LinkFigures {
 };
 
 /// Lets one other host measure the link to this one: listens at a numeric address until a peer has
-/// sent the token and has measured, or for kLinkLimit. A connection that does not send the token
-/// within a second is dropped.
+/// sent the token and has measured, at most for 15 s. A connection that does not send the token
+/// within a second is dropped; at most 64 of them are open, then the oldest is dropped.
 class LinkListener {
  public:
   /// Error(kDevice) if it cannot listen there.
