@@ -204,6 +204,14 @@ class SlurmTest(HostsCase):
             self.assertLess(time.monotonic(), deadline, (output.read_text() if output.exists() else '') + self.state(job))
             time.sleep(0.05)
 
+    def test_a_job_that_sbatch_refuses(self):
+        folder = self.prepare('refused', 3)
+        done = subprocess.run([PROGRAM, 'submit', 'slurm', 'config.json', '--num_workers', '1', '--partition', 'nowhere'], text=True, capture_output=True,
+                              cwd=folder, env=self.env)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn('invalid partition specified: nowhere', done.stderr)
+        self.assertIn('error: sbatch has refused the job', done.stderr)
+
     def test_a_submitted_training_saves_before_its_time_is_over_and_is_queued_again(self):
         with self.submitted('submitted') as (folder, job):
             subprocess.run(['scancel', '--batch', '--signal', 'USR1', job], env=self.env, check=True)  # as before its time is over

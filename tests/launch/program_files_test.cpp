@@ -52,14 +52,15 @@ class OtherHost {
     CHECK(script.find_first_of("!\n") == std::string::npos);  // csh would not pass these on
     put_file(folder_ / "script", script);
     const std::string line = fmt::format(
-        "cd {0}; env -u XDG_CACHE_HOME HOME={0} sh -c \"$(cat script)\" {1} "
+        "cd {0}; {2} env -u XDG_CACHE_HOME HOME={0} sh -c \"$(cat script)\" {1} "
         "< payload > output 2> errors",
-        folder_.path(), program);
+        folder_.path(), program, before);
     [[maybe_unused]] const int status = std::system(line.c_str());
     Answer out{read("output"), read("errors"), false};
     out.was_sent = out.output.find("\n123-send\n") != std::string::npos;
     return out;
   }
+  std::string home() const { return folder_.path(); }
   std::string cache() const { return folder_ / ".cache/hgtrain"; }
   std::vector<std::string> builds() const {
     std::vector<std::string> out;
@@ -67,6 +68,8 @@ class OtherHost {
       out.push_back(entry.path().filename());
     return out;
   }
+
+  std::string before;  ///< what its shell does first
 
  private:
   std::string read(const std::string& name) const {
@@ -147,6 +150,24 @@ TEST_CASE("a program that does not arrive whole is not started, and leaves nothi
   CHECK(answer.output == "\n123-send\n");
   CHECK_THAT(answer.errors, Catch::Contains("did not arrive whole"));
   CHECK(host.builds().empty());
+}
+
+TEST_CASE("a host that cannot keep the program says so") {
+  Build build(kAgent);
+  build.put("hgtrain_cuda.so", std::string(1 << 20, 'x'));
+  const ProgramFiles files(build.program());
+  OtherHost host;
+  SECTION("because the cache cannot be made") {
+    put_file(host.home() + "/.cache", "a file");
+    const auto answer = host.start(files);
+    CHECK_FALSE(answer.was_sent);
+    CHECK_THAT(answer.errors, Catch::Contains("the program cannot be sent: no folder"));
+  }
+  SECTION("because a file becomes too large, as on a full disk") {
+    host.before = "trap '' XFSZ; ulimit -f 100;";
+    CHECK_THAT(host.start(files).errors, Catch::Contains("the program cannot be sent to "));
+    CHECK(host.builds().empty());
+  }
 }
 
 TEST_CASE("a host that cannot run the program says why") {
