@@ -79,6 +79,11 @@ class PackageTest(unittest.TestCase):
             package.package_of(library)
         self.assertIn('no Debian package has', refused.exception.code)
 
+    def test_licences_that_debian_has_in_one_place_are_added(self):
+        (self.folder / 'libgomp1').write_text("is in /usr/share/common-licenses/GPL-3.\n")
+        package.add_texts(self.folder)
+        self.assertIn('GNU GENERAL PUBLIC LICENSE', (self.folder / 'GPL-3').read_text())
+
     def test_the_licence_of_cuda_is_found_in_each_kind_of_toolkit(self):
         for place in ('EULA.txt', 'dist-info/nvidia_cuda_runtime-13.0.96.dist-info/licenses/License.txt'):
             home = self.folder / place.split('/')[0]
