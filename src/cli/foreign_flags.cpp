@@ -29,8 +29,6 @@ constexpr std::string_view kElastic =
     "--num_nodes MIN:MAX: a job continues without lost hosts as long as MIN are left";
 constexpr std::string_view kLogs = "output in files: --log_dir DIR";
 constexpr std::string_view kLogsOnly = "output in files only: --log_dir DIR --show none";
-constexpr std::string_view kLogsToo =
-    "output in files, too: --log_dir DIR; what is printed: --show all, or --show 0,2-5";
 constexpr std::string_view kRunLogs =
     "leave it out: output is in logs/rank_N.log of the run folder";
 constexpr std::string_view kShow =
@@ -115,11 +113,7 @@ constexpr ForeignFlag kProgram[] = {
     {"-m", "name the whole command: -- python3 -m MODULE"},
     {"--no_python", "leave it out: the program after -- is started as it is"},
     {"--enable_each_rank_log", kLogsOnly},
-    {"--redirects", kLogsOnly},
-    {"--tee", kLogsToo},
     {"--output_filename", kLogs},
-    {"-r", kLogsOnly},
-    {"-t", kLogsToo},
 };
 constexpr ForeignFlag kTraining[] = {
     {"--rdzv_id", "leave it out: the run is called as its folder, --run_dir DIR"},

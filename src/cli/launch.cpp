@@ -53,6 +53,11 @@ class Launch final : public Command {
     options.add("--log_dir", spec_.log_dir, "write the output of rank N to DIR/rank_N.log");
     options.add("--show", shown_ranks_,
                 "ranks whose output is printed: all (default), none, or 0,2-5");
+    options.add("-t,--tee", tee_,
+                "torchrun's: 3 = the output is in the files of --log_dir, and printed");
+    options.add(
+        "-r,--redirects", redirects_,
+        "torchrun's: 3 = the output is only in the files of --log_dir, as with --show none");
     options.add("--env", env_, "NAME=VALUE, added to the environment; may be repeated")
         .repeatable();
     options.add("--grace", grace_seconds_, "seconds from SIGTERM to SIGKILL (default: 30)");
@@ -157,6 +162,7 @@ class Launch final : public Command {
       throw Error(ErrorKind::kConfig, "--export needs --hosts",
                   "on this machine, programs inherit the whole environment");
     spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
+    apply_redirects();
     spec_.shown_ranks = RankSet::parse(shown_ranks_);
     check_range("--max_restarts", spec_.max_restarts, 0, 1'000'000);
     check_range("--master_port", host_flags_.master_port, 0, 65535);
@@ -188,6 +194,20 @@ class Launch final : public Command {
         print_notice(fmt::format("waiting up to {} s for the programs to end{}", grace_seconds_,
                                  body.at("signal") == "INT" ? "; Ctrl-C again kills them" : ""));
     };
+  }
+
+  /// What --tee and --redirects say about both streams of all ranks.
+  void apply_redirects() {
+    for (const auto& [flag, value] : {std::pair("--tee", tee_), {"--redirects", redirects_}}) {
+      if (value != 0 && value != 3)
+        throw Error(ErrorKind::kConfig,
+                    fmt::format("{} {} would take stdout and stderr apart", flag, value),
+                    fmt::format("{} 3 takes both, and so does --log_dir DIR", flag));
+      if (value == 3 && spec_.log_dir.empty())
+        throw Error(ErrorKind::kConfig, fmt::format("{} needs --log_dir", flag),
+                    "name the folder of the files: --log_dir DIR");
+    }
+    if (redirects_ == 3 && tee_ == 0 && shown_ranks_ == "all") shown_ranks_ = "none";
   }
 
   /// The number of workers that the flags ask for on each host.
@@ -237,6 +257,8 @@ class Launch final : public Command {
   std::vector<JobHost> named_hosts_;  // spec_.hosts, or this machine
   std::vector<std::string> env_;
   std::string shown_ranks_ = "all";
+  int tee_ = 0;
+  int redirects_ = 0;
   double grace_seconds_ = 30;
   bool is_standalone_ = false;
   bool detach_ = false;

@@ -27,7 +27,6 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
           std::string::npos);
   }
   CHECK(hint_for_flag("launch", "--module").find("-- python3 -m MODULE") != std::string::npos);
-  CHECK(hint_for_flag("launch", "--tee").find("--log_dir DIR") != std::string::npos);
   for (const char* flag : {"--tee", "--local_ranks_filter"})
     CHECK(hint_for_flag("train", flag).find("--show 0,2-5") != std::string::npos);
   CHECK(hint_for_flag("train", "--np").find("--num_workers N") != std::string::npos);

@@ -314,6 +314,22 @@ TEST_CASE("flags of torchrun and deepspeed that mean the same are understood") {
   CHECK(Launch({"--nproc_per_node", "gpu", "--", "true"}).says("leave it out: one worker"));
 }
 
+TEST_CASE("torchrun's --tee and --redirects say where the output goes") {
+  for (const auto& [flag, is_printed] : {std::pair(std::vector<std::string>{"--tee", "3"}, true),
+                                         {{"-t", "3", "-r", "3"}, true},
+                                         {{"--redirects=3"}, false}}) {
+    const TemporaryFolder folder;
+    std::vector<std::string> args = flag;
+    args.insert(args.end(),
+                {"--num_workers", "1", "--log-dir", folder / "logs", "--", "echo", "said"});
+    CHECK(Launch(args).out == (is_printed ? "said\n" : ""));
+    CHECK(contents(folder / "logs/rank_0.log") == "said\n");
+  }
+  CHECK(Launch({"--tee", "3", "--", "true"}).says("--tee needs --log_dir"));
+  CHECK(Launch({"-r", "1", "--log_dir", "d", "--", "true"})
+            .says("--redirects 1 would take stdout and stderr apart"));
+}
+
 TEST_CASE("a script may be named as torchrun and deepspeed take it") {
   const TemporaryFolder folder;
   std::ofstream(folder / "w.py") << "import os, sys; print(os.environ['RANK'], sys.argv[1:])";
@@ -331,7 +347,7 @@ TEST_CASE("a script may be named as torchrun and deepspeed take it") {
   CHECK(Launch({"--launcher", "openmpi", "--hosts", "a,b", "--dry_run", "w.py", "--launcher", "x"})
             .out.find(" launch --hosts a,b --dry_run --no_ssh -- python3 w.py --launcher x\n") !=
         std::string::npos);
-  CHECK(Launch({"--tee", "3", "w.py"}).says("launch has no flag --tee"));
+  CHECK(Launch({"--output-filename", "d", "w.py"}).says("launch has no flag --output_filename"));
   for (const std::vector<std::string>& others :
        {std::vector<std::string>{"--hosts", "a,b"},
         {"--nnodes", "2", "--node_rank", "0", "--master_addr", "a"}}) {
