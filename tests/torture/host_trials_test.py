@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """How the end of a job on two hosts is judged. usage: host_trials_test.py HGTRAIN"""
 import pathlib
+import random
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'e2e'))
 import host_trials  # noqa: E402
-from host_trials import Fault, Outcome, Programs, PyTorch  # noqa: E402
+from host_trials import Fault, Outcome, Programs, PyTorch, Training  # noqa: E402
 from trials import Failed  # noqa: E402
 
 DONE = '[ranks 0-3] done\n'
@@ -58,6 +59,18 @@ class HostTrialsTest(unittest.TestCase):
         self.judge(fault('kill', 'rank'), 0, out='[ranks 0,2] done\n[r1] done\n[r3] done\n')
         self.judge(fault('kill', 'rank'), 0, out='[ranks 0-1,3] done\n[r2] done\n')
         self.assert_fails('exit status 6 of a job that was complete', fault('kill', 'agent'), 6, out=DONE)
+
+    def test_a_training_that_had_nothing_to_do_is_complete(self):
+        work = Training.__new__(Training)
+        work.restarts = 0
+        work.judge(fault('blink', 'link'), Outcome(0, '', 'nothing to do: 1200 of 1200 steps done before', 4))
+        with self.assertRaisesRegex(Failed, 'exit status 0, though'):
+            work.judge(fault('blink', 'link'), Outcome(0, '', 'step 1199/1200 ', 4))
+
+    def test_a_network_comes_back_long_before_the_lease_ends(self):
+        drawn = [host_trials.choose(random.Random(seed)) for seed in range(500)]
+        self.assertEqual({fault.hold for fault in drawn if fault.action == 'blink'}, {1, 4, 6})
+        self.assertEqual({fault.hold for fault in drawn if fault.action == 'kill'}, {0})
 
     def test_who_waits_for_a_stopped_rank_reaches_pytorchs_timeout_and_may_try_its_store_again_before(self):
         work = PyTorch.__new__(PyTorch)  # without its undisturbed run
