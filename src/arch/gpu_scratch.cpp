@@ -17,9 +17,10 @@ constexpr std::int64_t kMaxBytes = std::int64_t{2}
                                    << 30;  ///< of logits, and also of attention's parts
 constexpr std::int64_t kSmallestLogits = std::int64_t{16} << 20;  ///< elements
 
-/// GPU memory that is left to the driver and to other programs.
+/// GPU memory that is left to the driver and, with a desktop's in mind, to other programs.
 std::int64_t reserved_bytes(std::int64_t gpu_bytes) {
-  return kGpuContextBytes + (std::int64_t{384} << 20) + gpu_bytes / 64;
+  constexpr std::int64_t kOtherPrograms = std::int64_t{384} << 20;
+  return kGpuContextBytes + kOtherPrograms + gpu_bytes / 64;
 }
 
 /// The rows of the fewest equal chunks that have about `elements` logits each.

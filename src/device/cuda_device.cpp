@@ -144,7 +144,10 @@ CudaResult create_stream(int device, CudaStreamState** out) {
     cudaStream_t stream = nullptr;
     HGT_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     UniqueHandle<cudaStream_t, cudaStreamDestroy> owned(stream);
-    *out = new CudaStreamState{device, std::move(owned), {}, 0, {}, {}};
+    int multiprocessors = 0;
+    HGT_CUDA_CHECK(
+        cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+    *out = new CudaStreamState{device, multiprocessors, std::move(owned), {}, 0, {}, {}};
   });
 }
 

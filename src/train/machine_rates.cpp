@@ -1,7 +1,6 @@
 #include "hgtrain/train/machine_rates.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
@@ -129,8 +128,8 @@ double measure_copy_rate(Stream stream) {
   const Span span = Span::rare("measure the copy rate");
   const std::int64_t bytes = stream.device().is_cpu() ? 64 << 20 : 512 << 20;
   constexpr int kRepeats = 12;  // the first one touches the pages
-  const Buffer from("copy from", bytes, stream.device()), to("copy to", bytes, stream.device());
-  if (stream.device().is_cpu()) std::memset(from.data(), 1, static_cast<std::size_t>(bytes));
+  const Buffer from = drawn_numbers("copy from", bytes / 4, DType::kF32, stream),
+               to("copy to", bytes, stream.device());
   double best = 0;
   for (int i = 0; i < kRepeats; ++i) {
     const double seconds = seconds_of(stream, [&] { copy_all(from, to, stream); });

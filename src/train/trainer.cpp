@@ -160,7 +160,7 @@ const StepResult& Trainer::finish_step() {
   StepResult& result = result_of(++finished_steps_);
   result.loss = update.loss;
   result.grad_norm = update.norm;
-  result.comm_ms = clock_->take_ms();
+  result.comm_ms = clock_->take_ms(*parts_.groups.world);
   result.usage = usage;
   result.stop_requested = stop > 0;
   result.checkpoint_requested = checkpoint > 0;

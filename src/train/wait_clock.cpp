@@ -1,9 +1,8 @@
 #include "wait_clock.h"
 
-#include <chrono>
-#include <thread>
-
 #include "hgtrain/base/clock.h"
+
+#include "host_copies.h"
 
 namespace hgt {
 
@@ -32,13 +31,13 @@ void WaitClock::end() {
     now.events[now.used++].ended.record(stream_.queue());
 }
 
-double WaitClock::take_ms() {
+double WaitClock::take_ms(Communicator& comm) {
   const Step& taken = step(++taken_);
   double ms = taken.ms;
   for (std::size_t i = 0; i < taken.used; ++i) {
     const auto& [begun, ended] = taken.events[i];
     // A step that offloads its update has its result before the device has passed all its waits.
-    while (!ended.done()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    wait_on_host(ended, comm);
     ms += CudaEvent::elapsed_ms(begun, ended);
   }
   return ms;

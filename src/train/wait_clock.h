@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "hgtrain/comm/communicator.h"
 #include "hgtrain/device/stream.h"
 
 namespace hgt {
@@ -26,9 +27,9 @@ class WaitClock {
   }
   /// Adds a wait that was measured elsewhere to the current step.
   void add_ns(std::int64_t ns) { step(begun_).ms += static_cast<double>(ns) * 1e-6; }
-  /// How long the earliest step that was not taken yet has waited. The device must have finished
-  /// it.
-  double take_ms();
+  /// How long the earliest step that was not taken yet has waited. Blocks until the device has
+  /// passed its waits; throws the communicator's error if it fails in that time.
+  double take_ms(Communicator& comm);
 
  private:
   /// On a GPU: events before and after the work that waits.

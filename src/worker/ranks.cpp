@@ -137,8 +137,10 @@ void plan_device(Config& config, const Environment& environment, ControlChannel&
                         std::chrono::milliseconds(config.distributed.timeout_ms()));
   const std::string attention = use_attention(config, queue);
   log_info("{}", attention);
-  if (environment.rank == 0 && attention.find("(no cuDNN") != std::string::npos)
-    channel.send("notice", {{"text", attention}});
+  if (environment.local_rank == 0 && attention.find("(no cuDNN") != std::string::npos)
+    channel.send("notice", {{"text", environment.num_hosts == 1
+                                         ? attention
+                                         : fmt::format("on {}: {}", host_name(), attention)}});
 }
 
 Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,

@@ -18,7 +18,7 @@
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/memory_fit.h"
 #include "hgtrain/train/run.h"
-#include "hgtrain/train/tune_products.h"
+#include "hgtrain/train/warm_up.h"
 #include "hgtrain/wire/messages.h"
 
 #include "commands.h"
@@ -165,8 +165,8 @@ class TrainWorker {
     if (compute) require_memory(config_, *compute);
     if (compute && environment.world_size > 1) {
       channel_->progress().phase = "choosing how to compute products";
-      log_info("{}", tune_products(config_, environment.rank, environment.world_size, *channel_,
-                                   *compute));
+      log_info("{}",
+               warm_up(config_, environment.rank, environment.world_size, *channel_, *compute));
     }
     channel_->progress().phase = "connecting";
     const Groups& groups = group_.connect(*channel_, config_, environment, std::move(queue),

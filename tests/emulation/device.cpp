@@ -30,8 +30,10 @@ struct CUevent_st {
   bool recorded, waited_for;
 };
 
+constexpr int kMultiprocessors = 2;
+
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int) {
-  *out = {"emulation", 1};
+  *out = {"emulation", kMultiprocessors};
   return cudaSuccess;
 }
 
@@ -227,6 +229,7 @@ CudaResult create_stream(int device, CudaStreamState** out) {
   return guarded([&] {
     auto state = std::make_unique<CudaStreamState>();
     state->device = device;
+    state->multiprocessors = kMultiprocessors;
     state->stream = UniqueHandle<cudaStream_t, cudaStreamDestroy>(new CUstream_st{next_id(), {}});
     *out = state.release();
   });

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/ops/cuda_ops_table.h"
 
@@ -99,7 +100,7 @@ TEST_CASE("all ranks plan with the memory of the smallest GPU") {
   CHECK(channel.texts.empty());  // attention in fp32 needs no cuDNN
 }
 
-TEST_CASE("rank 0 tells the user if attention lacks cuDNN") {
+TEST_CASE("the first rank of each host tells the user if attention lacks cuDNN") {
   const CudaModule module = two_gpus();
   Notices channel;
   Config config = small_job(true);
@@ -108,6 +109,12 @@ TEST_CASE("rank 0 tells the user if attention lacks cuDNN") {
   REQUIRE(channel.texts.size() == 1);
   CHECK_THAT(channel.texts[0],
              Catch::StartsWith("notice: attention backend: own kernels (no cuDNN: "));
+
+  plan_device(config, {.local_rank = 1}, channel, CudaQueue(Device::cuda(0), module));
+  CHECK(channel.texts.size() == 1);
+  plan_device(config, {.num_hosts = 2}, channel, CudaQueue(Device::cuda(0), module));
+  REQUIRE(channel.texts.size() == 2);
+  CHECK_THAT(channel.texts[1], Catch::StartsWith("notice: on " + host_name() + ": attention"));
 }
 
 TEST_CASE("a worker on its own needs no backend, several on the CPU refuse NCCL") {

@@ -17,7 +17,7 @@ struct CudnnPlans;
 enum class ProductTiming : int;
 
 struct CudaStreamState {
-  int device = 0;
+  int device = 0, multiprocessors = 0;
   UniqueHandle<cudaStream_t, cudaStreamDestroy> stream;
   std::vector<UniqueHandle<void*, cudaFree>> scratch_memory;  ///< the last one is in use
   std::size_t scratch_bytes = 0;

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kOwn = "own", kLibrary = "oneDNN";
 constexpr int kRepeats = 3;
-constexpr double kMuchFaster = 0.97;  ///< our own kernel's time in oneDNN's, if it is chosen
+constexpr double kMuchFaster =
+    0.97;  ///< ours is chosen if it takes less than this share of oneDNN's time
 
 /// The CPU time of this thread, which other programs on the machine do not increase.
 double cpu_seconds() {

@@ -143,7 +143,9 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
     throw Error(ErrorKind::kDevice, "cuBLAS has no algorithm for a product").in(key);
   if (candidates.empty()) return plan;
   if (plain) plan.algorithm = candidates.front();
-  if (stream.product_timing >= ProductTiming::kEnded) return plan;
+  if (stream.product_timing == ProductTiming::kEnded ||
+      stream.product_timing == ProductTiming::kNone)
+    return plan;
   const TuningBuffers tuning(args, stream);
   if (!tuning.possible) return plan;
   const auto found = fastest(plan.product, candidates, tuning.args, stream);

@@ -168,13 +168,12 @@ __global__ void __launch_bounds__(kThreads<kHeld>, kBlocksBwd<kHeld>)
           partial[s * width + c] = columns[(s * kHeld + v) * kV + i];
 }
 
-/// The blocks that run at the same time on an H100 or H200: a second, smaller wave of blocks would
-/// leave most multiprocessors idle.
+/// The blocks that run at the same time: a second, smaller wave of blocks would leave most
+/// multiprocessors idle.
 template <int kHeld>
-std::int64_t blocks_of_wave(const RowShape& shape) {
-  constexpr std::int64_t kMultiprocessors = 132;
+std::int64_t blocks_of_wave(const RowShape& shape, int multiprocessors) {
   const unsigned of_block = shape.threads * shape.rows_per_block();
-  return kMultiprocessors * (kBlocksBwd<kHeld> * kThreads<kHeld> / of_block);
+  return std::int64_t{multiprocessors} * (kBlocksBwd<kHeld> * kThreads<kHeld> / of_block);
 }
 
 }  // namespace
@@ -203,7 +202,8 @@ void norm_bwd(const NormBwdArgs& args, CudaStreamState& stream) {
     const RowShape shape = row_shape(args.width, kVector<T>, whole, kMaxHeldOfWarpBwd);
     visit_rows<4>(shape.held, whole, [&](auto held, auto whole) {
       LaunchShape grid = shape.launch_for(rows);
-      const std::int64_t blocks = std::min<std::int64_t>(grid.grid.x, blocks_of_wave<held>(shape));
+      const std::int64_t blocks =
+          std::min<std::int64_t>(grid.grid.x, blocks_of_wave<held>(shape, stream.multiprocessors));
       grid.grid.x = static_cast<unsigned>(blocks);
       const std::int64_t columns = args.mean != nullptr ? 2 * args.width : args.width;
       float* const partial = stream.scratch<float>(blocks * columns);

@@ -1,4 +1,4 @@
-#include "hgtrain/train/tune_products.h"
+#include "hgtrain/train/warm_up.h"
 
 #include <string>
 
@@ -36,7 +36,7 @@ std::string tune(const char* kind, int rank, Store& store) {
   Config config;
   config.parallelism.tensor_parallel_size = 2;
   config.distributed.timeout_minutes = 1e-3;
-  return tune_products(config, rank, 3, store, CudaQueue(Device::cuda(0), module));
+  return warm_up(config, rank, 3, store, CudaQueue(Device::cuda(0), module));
 }
 
 }  // namespace

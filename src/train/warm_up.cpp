@@ -1,4 +1,4 @@
-#include "hgtrain/train/tune_products.h"
+#include "hgtrain/train/warm_up.h"
 
 #include <algorithm>
 #include <chrono>
@@ -101,8 +101,8 @@ void compute_alone(const Config& job, const Coordinates& at, const CudaQueue& qu
 
 }  // namespace
 
-std::string tune_products(const Config& config, int rank, int ranks, Store& store,
-                          const CudaQueue& queue) {
+std::string warm_up(const Config& config, int rank, int ranks, Store& store,
+                    const CudaQueue& queue) {
   const std::chrono::milliseconds timeout(config.distributed.timeout_ms());
   const auto gpu_of = [](int of) { return fmt::format("products/gpu of {}", of); };
   const auto choices_of = [](int of) { return fmt::format("products/choices of {}", of); };
