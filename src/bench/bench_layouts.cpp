@@ -88,7 +88,7 @@ class Contestant {
     double ms = 0;
     for (std::int64_t i = 0; i < steps; ++i) {
       ms += step_ms_.emplace_back(run_->step());
-      waited_ms_ += run_->comm_ms();
+      waited_ms_ += run_->finished().comm_ms;
     }
     turn_ms_.push_back(ms);
     cpu_ms_.push_back((cpu_ms() - cpu_before_ms) / static_cast<double>(steps));

@@ -66,8 +66,9 @@ Json bench_ops(const Config& job, std::int64_t steps) {
   record_spans(Recording::kAll);
   std::optional<QueueClock> clock;
   if (!run.stream().device().is_cpu()) clock.emplace(run.stream().queue());
+  std::vector<double> step_ms;
   for (std::int64_t i = 0; i < steps; ++i) {
-    run.step();
+    step_ms.push_back(run.step());
     if (clock) clock->resolve_durations();
   }
   record_spans(Recording::kOff);
@@ -89,6 +90,8 @@ Json bench_ops(const Config& job, std::int64_t steps) {
   for (Json& op : ops) op["share"] = op["ms_per_step"].get<double>() / all_ms;
   Json out = about("ops", config, run.stream(), run.attention());
   out["steps"] = steps;
+  out["step_ms"] = to_json(spread_of(step_ms));  // by kernels, and waits for their times
+  out["ops_ms"] = all_ms;
   out["matrix_flops_per_sec"] = ceilings.flops_per_sec;
   out["copy_bytes_per_sec"] = ceilings.bytes_per_sec;
   out["ops"] = ops;

@@ -60,14 +60,17 @@ std::string train_text(const Json& r) {
       "training    {} tok/s, a step {} ms, {}\n"
       "limit       {} tok/s: the weight products of a step alone take {:.1f} ms\n"
       "share       {} of the limit; mfu {} of the {} that large products reach\n"
+      "loss        {:.5f} in step {}, norm of the gradients {:.5f}\n"
       "start       the first step was done after {:.0f} ms, {:.0f} ms more than a step takes\n"
       "memory      {} at most, {} before the first allocation; planned {}\n",
       spread(r["tokens_per_sec"], human_count), spread(r["step_ms"], milliseconds),
       r["dtype"].get<std::string>(), human_count(r["gemm_limit_tokens_per_sec"]),
       r["gemm_limit_ms"].get<double>(), percent(r["share_of_gemm_limit"]), percent(r["mfu"]),
-      rate(r["peak_flops_per_sec"], "FLOP/s"), r["first_step_ms"].get<double>(),
-      r["start_ms"].get<double>(), human_bytes(r["peak_rss_bytes"]),
-      human_bytes(r["rss_before_bytes"]), human_bytes(r["planned_bytes"]));
+      rate(r["peak_flops_per_sec"], "FLOP/s"), r["last_step"]["loss"].get<double>(),
+      r["last_step"]["step"].get<std::int64_t>(), r["last_step"]["grad_norm"].get<double>(),
+      r["first_step_ms"].get<double>(), r["start_ms"].get<double>(),
+      human_bytes(r["peak_rss_bytes"]), human_bytes(r["rss_before_bytes"]),
+      human_bytes(r["planned_bytes"]));
   for (const Json& p : r["products"])
     text +=
         fmt::format("  {:22}{:>22}{:>8} x{:>10.3f} ms{:>14} {}\n", p["product"].get<std::string>(),
@@ -121,8 +124,9 @@ std::string ops_text(const Json& r) {
   constexpr const char* kLine = "  {:42} {:>7} {:>11} {:>7} {:>28}{}\n";
   constexpr const char* kSpeed = " {:>15} {:>8}";
   std::string text =
-      fmt::format("{}; products {}, copies {} at most\n", r["dtype"].get<std::string>(),
-                  rate(r["matrix_flops_per_sec"], "FLOP/s"), rate(r["copy_bytes_per_sec"], "B/s")) +
+      fmt::format("{}; products {}, copies {} at most; the ops of a step take {} ms\n",
+                  r["dtype"].get<std::string>(), rate(r["matrix_flops_per_sec"], "FLOP/s"),
+                  rate(r["copy_bytes_per_sec"], "B/s"), milliseconds(r["ops_ms"].get<double>())) +
       fmt::format(kLine, "op", "a step", "ms a step", "share", "ms a call (p10, p90)",
                   fmt::format(kSpeed, "rate", "of max"));
   for (const Json& op : r["ops"]) {

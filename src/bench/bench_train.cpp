@@ -98,6 +98,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
     step_ms.push_back(run->step());
     if (products) products->time_each();
   }
+  const StepResult last = run->finished();
   if (!products) {
     run.reset();
     device.emplace(/*cuda=*/true, static_cast<int>(config.hardware.threads),
@@ -113,6 +114,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   const auto tokens_per_sec = [&](double ms) { return static_cast<double>(tokens) / ms * 1e3; };
   const double limit_ms = products->step_ms();
   out["steps"] = steps;
+  out["last_step"] = {{"step", last.step}, {"loss", last.loss}, {"grad_norm", last.grad_norm}};
   out["parameters"] = parameters;
   out["tokens_per_step"] = tokens;
   out["step_ms"] = to_json(ms);

@@ -75,8 +75,7 @@ SyntheticRun::SyntheticRun(const Config& config, const Groups& groups)
 double SyntheticRun::step() {
   const std::int64_t begin_ns = trainer_->queued_steps() > 0 ? finished_ns_ : now_ns();
   trainer_->queue_step();
-  while (trainer_->queued_steps() > trainer_->steps_ahead())
-    comm_ms_ = trainer_->finish_step().comm_ms;
+  while (trainer_->queued_steps() > trainer_->steps_ahead()) finished_ = trainer_->finish_step();
   finished_ns_ = now_ns();
   return static_cast<double>(finished_ns_ - begin_ns) * 1e-6;
 }

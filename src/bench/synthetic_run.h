@@ -35,8 +35,8 @@ class SyntheticRun {
   /// one, like in a run, and the milliseconds are the time since the last return. They are right
   /// from the third call on, if nothing else runs between the calls.
   double step();
-  /// How long this rank's compute waited for communication in that step.
-  double comm_ms() const { return comm_ms_; }
+  /// The result of that step.
+  const StepResult& finished() const { return finished_; }
 
  private:
   ComputeStream device_;
@@ -52,7 +52,7 @@ class SyntheticRun {
   Requests requests_;
   std::unique_ptr<Trainer> trainer_;
   std::int64_t finished_ns_ = 0;
-  double comm_ms_ = 0;
+  StepResult finished_;
   std::string attention_;
 };
 

@@ -19,6 +19,10 @@ TEST_CASE("ops come by the time they take in a step, the longest first, against 
   double share = 0;
   for (const auto& op : ops) share += op["share"].get<double>();
   CHECK(share == Approx(1));
+  double ms = 0;
+  for (const auto& op : ops) ms += op["ms_per_step"].get<double>();
+  CHECK(result["ops_ms"].get<double>() == Approx(ms));
+  CHECK(result["step_ms"]["median"].get<double>() > 0);
   for (const auto& op : ops)
     if (op.contains("flops_per_sec")) CHECK(op["of_ceiling"].get<double>() > 0);
 }

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +17,11 @@ TEST_CASE("training is compared with its own products, and its memory with the p
   const std::int64_t start_ns = now_ns();
   const auto result = bench_train(config, 3, start_ns);
   CHECK(result["tokens_per_step"] == 16);
+  // Two steps that warm up, one that is not timed, and three; the tokens are drawn uniformly.
+  CHECK(result["last_step"]["step"] == 6);
+  CHECK(result["last_step"]["loss"].get<double>() ==
+        Approx(std::log(static_cast<double>(config.model.vocab_size))).epsilon(0.3));
+  CHECK(result["last_step"]["grad_norm"].get<double>() > 0);
   double limit_ms = 0;
   for (const auto& product : result["products"])
     limit_ms += product["calls_per_step"].get<double>() * product["ms"]["median"].get<double>();
