@@ -152,6 +152,8 @@ class Work:
             except subprocess.TimeoutExpired:
                 raise Failed(f'it hangs; left: {self.place.left()}') from None
             ended = time.monotonic()
+            if fault and not fault.at and '--resume' not in arguments:
+                self.seconds = min(self.seconds, ended - began)  # the machine had more to do when this was measured
             self.check_nothing_is_left(fault)
         finally:
             process.kill()
@@ -176,8 +178,6 @@ class Work:
                     continue
             fault.at = time.monotonic()
             break
-        if not fault.at:
-            self.seconds = min(self.seconds, time.monotonic() - began)  # the machine had more to do when this was measured
         if fault.at and fault.action in ('hold', 'blink'):
             time.sleep(fault.hold)
             self.undo(fault)
@@ -239,7 +239,7 @@ class Work:
             return self.end_of_rank(fault)
         soon = LEASE + 2 if fault.is_silence or fault.target == 'launcher' else 1
         if fault.target == 'launcher':
-            return {6}, 'host [ab] is lost', 2 * LEASE + 10 + BUSY
+            return {3, 6}, 'host [ab] (is lost|cannot be used)', 2 * LEASE + 10 + BUSY
         # A host that has not answered yet cannot be used (3): ssh gives it 10 s to answer, and hgtrain 30 s. A host that is called again
         # after it was lost is given the same, after two leases.
         again = 2 * LEASE + 31 if self.restarts else 31

@@ -48,6 +48,11 @@ class HostTrialsTest(unittest.TestCase):
         self.judge(fault('cut', 'link'), 6, verdict, seconds=15)
         self.assert_fails('it took 60.0 s', fault('cut', 'link'), 6, verdict, seconds=60)
 
+    def test_hosts_give_up_a_launcher_that_is_stopped(self):
+        self.judge(fault('stop', 'launcher'), 6, 'host a is lost: the stream has ended')
+        self.judge(fault('stop', 'launcher'), 3, 'host b cannot be used: the stream has ended')
+        self.assert_fails('nothing says', fault('stop', 'launcher'), 6, '')
+
     def test_what_passes_does_no_harm(self):
         for what in (fault('hold', 'agent'), fault('blink', 'link'), fault('stop', 'guard')):
             self.judge(what, 0, out=DONE)
