@@ -1,10 +1,11 @@
 """What `scripts/gpu-check speed` measures and what it makes of it: training steps beside PyTorch's of the same shape and
-bytes of state, and the kernels of a step beside the copy rate."""
+bytes of state, and the products and kernels of a step beside the device's rates."""
 import dataclasses
 import json
+import math
 import pathlib
 import re
-import sys
+import statistics
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Dense TFLOP/s in 16 bits with fp32 sums, by what the device's name contains: vendors' figures.
@@ -31,8 +32,8 @@ class Shape:
 
 
 SHAPES = [
-    Shape('gpt2-124m', 64, 1, 1024, ('--model.vocab_size', 50304), ('--batch', 64)),
-    Shape('gpt2-1558m', 16, 1, 1024, ('--model.vocab_size', 50304), ('--batch', 16, 8, '--compile', 'parts'), 70),
+    Shape('gpt2-124m', 64, 1, 1024, (), ('--batch', 64), seconds=60),
+    Shape('gpt2-1558m', 16, 1, 1024, (), ('--batch', 16, 8, '--compile', 'parts'), 70),
     Shape('llama-8b', 1, 16, 2048,
           ('--bf16.bf16_master_weights_and_grads', 'false', '--bf16.bf16_optimizer_states', 'false'),
           ('--batch', 1, '--accum', 16, '--recompute', '--compile', 'parts'), 120, 3),
@@ -41,30 +42,90 @@ SHAPES = [
           ('--activation_checkpointing.mode', 'none'),
           ('--batch', 2, '--accum', 128, '--compile', 'parts'), 120, 2, 'bf16', 400),
 ]
+FIRST = SHAPES[0]
+SDPA = 'flash', 'cudnn'  # PyTorch's kinds of attention that can be the fastest
 
 
-def words(*parts):
-    return [str(part) for part in parts]
+@dataclasses.dataclass
+class Variant:
+    """Of the first shape's training, and by which fraction its loss and gradient norm may differ after the same steps."""
+    name: str
+    flags: tuple
+    loss: float
+    grad_norm: float
 
 
-def ours(shape, programs, dtype):
-    return words(programs / 'hgtrain', 'bench', 'train', '--device', 'cuda', '--dtype', dtype, '--json', '--steps', shape.steps,
-                 *job(shape, programs))
+VARIANTS = [
+    Variant('without graphs', ('--hardware.cuda_graphs', 'false'), 1e-3, 0.02),
+    Variant('without cuDNN', ('--hardware.cudnn', 'false'), 1e-3, 0.02),
+    # Other tokens are drawn.
+    Variant('vocabulary 50304', ('--model.vocab_size', 50304), 0.02, 0.2),
+    Variant('vocabulary 50304, cuDNN in any order', ('--model.vocab_size', 50304, '--hardware.cudnn_deterministic', 'false'), 0.02, 0.2),
+]
 
 
-def ops(shape, programs, dtype):
-    return words(programs / 'hgtrain', 'bench', 'ops', '--device', 'cuda', '--dtype', dtype, '--json', '--steps', 3,
-                 *job(shape, programs))
+@dataclasses.dataclass
+class Aim:
+    """One of docs/performance.md: what must be reached on the GPU whose name contains `gpu`."""
+    what: str
+    least: float
+    figure: callable  # of what summary() returns; None if it was not measured
+    form: str
+    gpu: str = ''
 
 
-def job(shape, programs):
-    return ('--shape', programs / f'configs/{shape.config}.json', '--train_batch_size', shape.batch * shape.accum,
-            '--train_micro_batch_size_per_gpu', shape.batch, '--training.seq_length', shape.length, *shape.ours)
+def of_model(name, key):
+    return lambda found: next((model[key] for model in found['models'] if model['model'] == name), None)
 
 
-def torchs(shape, python, peak):
-    return words(python, HERE / 'torch_gpu.py', '--model', shape.config, '--weights', shape.weights, '--steps', shape.steps,
-                 '--peak', peak or 1, *shape.torch)
+AIMS = [
+    *(Aim(f'{name}: tokens per second', least, of_model(name, 'tok_s'), '{:.0f}', 'H200') for name, least in (
+        ('gpt2-124m', 620e3), ('gpt2-1558m', 57e3), ('llama-8b', 9.9e3), ('llama-8b-bf16-state', 13.2e3))),
+    *(Aim(f"{name}: times PyTorch's rate", 1.1, of_model(name, 'ratio'), '{:.2f}') for name in ('gpt2-124m', 'gpt2-1558m', 'llama-8b')),
+    Aim('the slowest kernel: of the copy rate', 0.85,
+        lambda found: min((kernel['of_copy_rate'] for kernel in found['kernels']), default=None), '{:.0%}'),
+]
+
+
+# ---- what is run ----
+
+class Commands:
+    """Lists of checks; `check` makes one of its name, command, seconds and judge."""
+
+    def __init__(self, programs, gpu, python, check):
+        self.programs, self.gpu, self.python, self.check = programs, gpu, python, check
+        self.dtype = 'bf16' if gpu.capability >= 8 else 'fp16'
+
+    def bench(self, what, shape, steps, name, judge, flags=()):
+        return self.check(name, [
+            self.programs / 'hgtrain', 'bench', what, '--device', 'cuda', '--dtype', self.dtype, '--json', '--steps', steps,
+            '--shape', self.programs / f'configs/{shape.config}.json', '--train_batch_size', shape.batch * shape.accum,
+            '--train_micro_batch_size_per_gpu', shape.batch, '--training.seq_length', shape.length, *shape.ours, *flags],
+            shape.seconds, judge)
+
+    def train(self, shapes, turn=''):
+        return [self.bench('train', shape, shape.steps, f'train {shape.name}{turn}', json_figures) for shape in shapes]
+
+    def ops(self, shapes):
+        return [self.bench('ops', shape, 3, f'ops {shape.name}', json_figures) for shape in shapes]
+
+    def variants(self):
+        return [self.bench('train', FIRST, FIRST.steps, f'train {FIRST.name} {variant.name}', close_to_first(variant), variant.flags)
+                for variant in VARIANTS]
+
+    def torch(self, shape, *flags, name=''):
+        return [self.check(f'PyTorch {shape.name}{name}', [
+            self.python, HERE / 'torch_gpu.py', '--model', shape.config, '--weights', shape.weights, '--steps', shape.steps,
+            '--peak', peak_of(self.gpu.name) or 1, *shape.torch, *flags], max(shape.seconds, 90), best_variant)]
+
+    def turns(self):
+        """The first shape's training between PyTorch's."""
+        return [check for kind in SDPA for check in self.torch(FIRST, '--sdpa', kind, name=f' {kind}')
+                + self.train([FIRST], f' after {kind}')]
+
+    def others(self):
+        fitting = [shape for shape in SHAPES[1:] if self.gpu.gib >= shape.least_gib]
+        return [check for shape in fitting for check in self.train([shape]) + self.ops([shape]) + self.torch(shape)]
 
 
 def peak_of(device):
@@ -72,7 +133,9 @@ def peak_of(device):
     return next((peak for name, peak in PEAKS.items() if re.search(rf'\b{name}\b', device)), None)
 
 
-def json_figures(text, status):
+# ---- what it gave ----
+
+def json_figures(text, status, _=None):
     found = re.search(r'^\{.*^\}', text, re.M | re.S)  # beside what the program may say on stderr
     if status != 0 or not found:
         return {'passed': False}
@@ -84,73 +147,138 @@ def json_figures(text, status):
     return {'figures': figures}
 
 
-def best_variant(text, status):
-    """Of PyTorch's lines the fastest; it is no failure if there is no PyTorch, or no room."""
+def close_to_first(variant):
+    def judge(text, status, results):
+        result = json_figures(text, status)
+        first = results.get(f'train {FIRST.name}', {}).get('figures')
+        if 'figures' not in result:
+            return result
+        if not first:
+            return {**result, 'passed': False, 'not_run': True, 'why': f'not compared, because "train {FIRST.name}" has no figures'}
+        ours, its = result['figures']['last_step'], first['last_step']
+        result['differences'] = {key: difference(ours[key], its[key]) for key in ('loss', 'grad_norm')}
+        wrong = [f'{key} {ours[key]}, not {its[key]}' for key in ('loss', 'grad_norm')
+                 if not result['differences'][key] <= getattr(variant, key)]
+        return {**result, 'passed': False, 'why': f'FAILED: {" and ".join(wrong)}'} if wrong else result
+    return judge
+
+
+def difference(one, other):
+    """As a fraction; JSON has null for what is not finite."""
+    return abs(one / other - 1) if one and other else math.inf
+
+
+def best_variant(text, status, _=None):
+    """Of PyTorch's lines the fastest, also if there was no time for all; it is no failure if there is no PyTorch, or no room."""
     if "No module named 'torch'" in text:
         return {'passed': False, 'not_run': True, 'why': 'not run: this Python has no torch (--python)'}
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith('{')]
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith('{') and line.endswith('}')]
     timed = [line for line in lines if 'tok_s' in line]
+    result = {'figures': max(timed, key=lambda line: line['tok_s']), 'timed': timed} if timed else {}
+    if status == 'timed out':
+        return {**result, 'not_run': True, 'why': f'not finished: {len(timed)} timed so far'}
     if status == 0 and not timed:
-        return {'passed': False, 'not_run': True, 'why': 'not run: out of memory'}
-    return {'figures': max(timed, key=lambda line: line['tok_s'])} if status == 0 else {}
+        return {'passed': False, 'not_run': True, 'why': f'not run: {lines[-1].get("error") if lines else "it printed nothing"}'}
+    return result
 
 
-def mfu(bench, peak):
+def mfu(bench, tok_s, peak):
     """As torch_gpu.py counts it: 6 FLOPs a parameter that is multiplied and token, attention in full."""
     model, length = bench['model'], bench['seq_length']
     rows = length if model['model_type'] == 'gpt2' else model['vocab_size']
     flops = (6 * (bench['parameters'] - rows * model['hidden_size'])
              + 12 * model['num_hidden_layers'] * model['hidden_size'] * length)
-    return peak and flops * bench['tokens_per_sec']['median'] / peak / 1e12
+    return peak and flops * tok_s / peak / 1e12
 
 
-def summary(results, peak):
-    """Of all that was measured so far: a row a model, and a row an op that is bound by memory, the longest first."""
+def summary(results, gpu):
+    """Of all that was measured so far."""
     figures = {name: result['figures'] for name, result in results.items() if 'figures' in result}
-    models, kernels = [], []
+    peak = peak_of(gpu.name)
+    found = {'gpu': gpu.name, 'models': [], 'variants': [], 'gaps': [], 'products': [], 'attention': [], 'kernels': []}
+
+    def model_row(name, turns, torch):
+        tok_s = statistics.median(turn['tokens_per_sec']['median'] for turn in turns)
+        return {'model': name, 'ms': statistics.median(turn['step_ms']['median'] for turn in turns), 'tok_s': tok_s,
+                'mfu': mfu(turns[0], tok_s, peak), 'gib': turns[0]['peak_rss_bytes'] / 2 ** 30, 'torch_tok_s': torch.get('tok_s'),
+                'torch_mfu': peak and torch.get('mfu'), 'torch_gib': torch.get('peak_gib'),
+                'ratio': tok_s / torch['tok_s'] if torch else None, 'torch_sdpa': torch.get('sdpa'), 'attention': turns[0].get('attention')}
     for shape in SHAPES:
-        bench, torch = figures.get(f'train {shape.name}'), figures.get(f'PyTorch {shape.name}', {})
-        if bench:
-            tok_s = bench['tokens_per_sec']['median']
-            models.append({'model': shape.name, 'tok_s': tok_s, 'mfu': mfu(bench, peak), 'gib': bench['peak_rss_bytes'] / 2 ** 30,
-                           'torch_tok_s': torch.get('tok_s'), 'torch_mfu': peak and torch.get('mfu'),
-                           'torch_gib': torch.get('peak_gib'), 'ratio': torch and tok_s / torch['tok_s'] or None})
-        for op in figures.get(f'ops {shape.name}', {}).get('ops', []):
-            if 'bytes_per_sec' in op:
-                kernels.append({'model': shape.name, 'op': op['op'], 'ms_per_step': op['ms_per_step'],
-                                'bytes_per_sec': op['bytes_per_sec'], 'of_copy_rate': op['of_ceiling']})
-    return {'models': models, 'kernels': kernels}
+        turns = [figures[name] for name in figures if re.fullmatch(rf'train {shape.name}( after \w+)?', name)]
+        torchs = [figures[name] for name in figures if re.fullmatch(rf'PyTorch {shape.name}( \w+)?', name)]
+        ops = figures.get(f'ops {shape.name}')
+        if turns:
+            row = model_row(shape.name, turns, max(torchs, key=lambda line: line['tok_s'], default={}))
+            found['models'].append(row)
+            if ops:
+                found['gaps'].append({'model': shape.name, 'step_ms': row['ms'], 'ops_ms': ops['ops_ms'], 'gap_ms': row['ms'] - ops['ops_ms']})
+            found['products'] += [{'model': shape.name, **product, 'ms_per_step': product['calls_per_step'] * product['ms']['median']}
+                                  for product in turns[0]['products']]
+        for op in ops['ops'] if ops else []:
+            if op['op'].startswith('attention'):
+                heads = ops['model']['num_attention_heads']
+                found['attention'].append({'model': shape.name, 'shape': f'{ops["micro_batch_size"]} x {ops["seq_length"]}, {heads} heads of '
+                                           f'{ops["model"]["hidden_size"] // heads}', **op})
+            elif 'bytes_per_sec' in op:
+                found['kernels'].append({'model': shape.name, 'op': op['op'], 'calls_per_step': op['calls_per_step'],
+                                         'ms_per_step': op['ms_per_step'], 'bytes_per_sec': op['bytes_per_sec'],
+                                         'of_copy_rate': op['of_ceiling']})
+    for variant in [None, *VARIANTS]:
+        name = f'train {FIRST.name}' + (f' {variant.name}' if variant else '')
+        if name in figures:
+            found['variants'].append({'variant': variant.name if variant else 'as configured', 'ms': figures[name]['step_ms']['median'],
+                                      **figures[name]['last_step'], 'differences': results[name].get('differences', {}),
+                                      'attention': figures[name].get('attention')})
+    found['aims'] = [verdict(aim, found) for aim in AIMS]
+    return found
 
 
-def table(found):
-    def line(*cells):
-        return '  '.join(f'{cell:<{24 if i == 0 else 12}}' for i, cell in enumerate(cells)).rstrip()
-
-    def number(value, form='{:.0f}'):
-        return '-' if value is None else form.format(value)
-    lines = [line('model', 'tok/s', 'MFU', 'GiB', 'PyTorch', 'its MFU', 'its GiB', 'ratio')]
-    for m in found['models']:
-        lines.append(line(m['model'], number(m['tok_s']), number(m['mfu'], '{:.1%}'), number(m['gib'], '{:.1f}'),
-                          number(m['torch_tok_s']), number(m['torch_mfu'], '{:.1%}'), number(m['torch_gib'], '{:.1f}'),
-                          number(m['ratio'], '{:.2f}x')))
-    lines.append('\n' + line('kernel', 'ms a step', 'GB/s', 'of copies', 'in'))
-    for k in found['kernels']:
-        lines.append(line(k['op'], number(k['ms_per_step'], '{:.3f}'), number(k['bytes_per_sec'] / 1e9),
-                          number(k['of_copy_rate'], '{:.0%}'), k['model']))
-    return '\n'.join(lines)
+def verdict(aim, found):
+    figure = aim.figure(found)
+    said = 'not measured' if figure is None or aim.gpu not in found['gpu'] else 'reached' if figure >= aim.least else 'missed'
+    return {'aim': aim.what, 'least': aim.form.format(aim.least), 'figure': None if figure is None else aim.form.format(figure),
+            'of': aim.gpu, 'verdict': said}
 
 
-def measure(checks, python, shapes=SHAPES):
-    """Runs what was not run yet; prints the table and writes speed.json."""
-    name, memory, capability, _ = checks.gpu()
-    peak, dtype = peak_of(name), 'bf16' if capability >= 8 else 'fp16'
-    for shape in shapes:
-        if memory < shape.least_gib:
-            print(f'{shape.name}: left out, it takes a GPU of {shape.least_gib} GiB', flush=True)
-            continue
-        checks.run(f'train {shape.name}', ours(shape, checks.programs, dtype), shape.seconds, json_figures)
-        checks.run(f'ops {shape.name}', ops(shape, checks.programs, dtype), shape.seconds, json_figures)
-        checks.run(f'PyTorch {shape.name}', torchs(shape, python, peak), shape.seconds, best_variant)
-    found = {'gpu': name, 'dtype': dtype, **summary(checks.results, peak)}
-    (checks.folder / 'speed.json').write_text(json.dumps(found, indent=2))
-    print(table(found), file=sys.stdout, flush=True)
+def tables(found):
+    """For each list, its columns: heading, key, format of the value."""
+    def backend(text):
+        return (text or '-').removeprefix('attention backend: ')
+
+    def rows(title, key, *columns):
+        lines = [[title, *(heading for heading, _, _ in columns[1:])]]
+        for row in found[key]:
+            values = [(value(row) if callable(value) else row.get(value), form) for _, value, form in columns]
+            lines.append(['-' if value is None else form.format(value) for value, form in values])
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        return '\n'.join('  '.join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+    def tera(row):
+        return row['flops_per_sec'] / 1e12 if 'flops_per_sec' in row else None
+    return '\n\n'.join([
+        rows('model', 'models', ('', 'model', '{}'), ('ms', 'ms', '{:.1f}'), ('tok/s', 'tok_s', '{:.0f}'), ('MFU', 'mfu', '{:.1%}'),
+             ('GiB', 'gib', '{:.1f}'), ('PyTorch', 'torch_tok_s', '{:.0f}'), ('its MFU', 'torch_mfu', '{:.1%}'),
+             ('its GiB', 'torch_gib', '{:.1f}'), ('its SDPA', 'torch_sdpa', '{}'), ('ratio', 'ratio', '{:.2f}x'),
+             ('attention', lambda row: backend(row['attention']), '{}')),
+        rows(FIRST.name, 'variants', ('', 'variant', '{}'), ('ms', 'ms', '{:.1f}'), ('step', 'step', '{}'), ('loss', 'loss', '{:.5f}'),
+             ('differs', lambda row: row['differences'].get('loss'), '{:.1e}'), ('gradient norm', 'grad_norm', '{:.5f}'),
+             ('differs', lambda row: row['differences'].get('grad_norm'), '{:.1e}'),
+             ('attention', lambda row: backend(row['attention']), '{}')),
+        rows('step', 'gaps', ('', 'model', '{}'), ('ms', 'step_ms', '{:.2f}'), ('sum of its ops', 'ops_ms', '{:.2f}'),
+             ('gap', 'gap_ms', '{:.2f}')),
+        rows('product', 'products', ('', 'product', '{}'), ('m x n x k', lambda row: f'{row["m"]} x {row["n"]} x {row["k"]}', '{}'),
+             ('calls a step', 'calls_per_step', '{:g}'), ('ms a step', 'ms_per_step', '{:.3f}'), ('TFLOP/s', tera, '{:.0f}'),
+             ('in', 'model', '{}'), ('by', 'kernel', '{}')),
+        rows('attention', 'attention', ('', 'op', '{}'), ('shape', 'shape', '{}'), ('calls a step', 'calls_per_step', '{:g}'),
+             ('ms a step', 'ms_per_step', '{:.3f}'), ('TFLOP/s', tera, '{:.0f}'), ('in', 'model', '{}')),
+        rows('kernel', 'kernels', ('', 'op', '{}'), ('calls a step', 'calls_per_step', '{:g}'), ('ms a step', 'ms_per_step', '{:.3f}'),
+             ('GB/s', lambda row: row['bytes_per_sec'] / 1e9, '{:.0f}'), ('of copies', 'of_copy_rate', '{:.0%}'), ('in', 'model', '{}')),
+        rows('aim', 'aims', ('', 'aim', '{}'), ('at least', 'least', '{}'), ('on', 'of', '{}'), ('figure', 'figure', '{}'),
+             ('verdict', 'verdict', '{}')),
+    ])
+
+
+def report(results, gpu, file):
+    found = summary(results, gpu)
+    file.write_text(json.dumps(found, indent=2))
+    print(tables(found), flush=True)

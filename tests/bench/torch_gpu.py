@@ -11,6 +11,7 @@ waited for on the device, after three that warm up; mfu counts 6 FLOPs a paramet
 full, as the field's tables do, against --peak. --compile parts compiles a block and the head once for all blocks, in a
 fraction of the time that --compile whole takes."""
 import argparse
+import contextlib
 import json
 import statistics
 import time
@@ -18,6 +19,7 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 # layers, width, heads, key heads, MLP width, vocabulary, sequence length, batch
@@ -29,6 +31,7 @@ SHAPES = {
     'tiny-llama': (2, 64, 4, 2, 192, 512, 64, 2),
 }
 WARM_UP = 3
+SDPA = {'flash': SDPBackend.FLASH_ATTENTION, 'cudnn': SDPBackend.CUDNN_ATTENTION}
 
 
 def parse():
@@ -40,6 +43,7 @@ def parse():
     out.add_argument('--weights', choices=('fp32', 'bf16'), nargs='*', default=['fp32', 'bf16'])
     out.add_argument('--recompute', action='store_true', help='every block again in the backward')
     out.add_argument('--compile', choices=('whole', 'parts', 'off'), default='whole')
+    out.add_argument('--sdpa', choices=SDPA, help='the kernels of attention, which PyTorch chooses by default')
     out.add_argument('--steps', type=int, default=10)
     out.add_argument('--seconds', type=float, default=120, help='no further step after so many')
     out.add_argument('--device', default='cuda')
@@ -160,12 +164,14 @@ def measure(args, weights, batch):
     batches = torch.randint(0, vocabulary, (8, batch, length + 1), device=args.device)
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    seconds, loss = step_seconds(args, compiled(model, args.compile), optimizer, batches, weights == 'fp32',
-                                 torch.cuda.synchronize if cuda else lambda: None)
+    kernels = sdpa_kernel(SDPA[args.sdpa]) if args.sdpa else contextlib.nullcontext()
+    with kernels:
+        seconds, loss = step_seconds(args, compiled(model, args.compile), optimizer, batches, weights == 'fp32',
+                                     torch.cuda.synchronize if cuda else lambda: None)
     tok_s = batch * length * args.accum / statistics.median(seconds)
     multiplied = parameters - (vocabulary if llama else length) * width  # all but what rows are only taken of
     return {'model': args.model, 'seq': length, 'batch': batch, 'accum': args.accum, 'weights': weights,
-            'compile': args.compile, 'recompute': args.recompute, 'params': parameters,
+            'compile': args.compile, 'sdpa': args.sdpa, 'recompute': args.recompute, 'params': parameters,
             'ms': statistics.median(seconds) * 1e3, 'tok_s': tok_s,
             'mfu': (6 * multiplied + 12 * layers * width * length) * tok_s / args.peak / 1e12,
             'peak_gib': torch.cuda.max_memory_allocated() / 2 ** 30 if cuda else None, 'loss': loss,
@@ -178,8 +184,8 @@ def main():
         for batch in args.batch or [SHAPES[args.model][-1]]:
             try:
                 line = measure(args, weights, batch)
-            except torch.OutOfMemoryError as error:
-                line = {'model': args.model, 'weights': weights, 'batch': batch, 'oom': str(error)[:120]}
+            except RuntimeError as error:  # out of memory, or no such kernels for this shape
+                line = {'model': args.model, 'weights': weights, 'batch': batch, 'error': str(error)[:120]}
             print(json.dumps(line), flush=True)
             torch._dynamo.reset()
             if args.device == 'cuda':

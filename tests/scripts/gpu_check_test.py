@@ -1,24 +1,62 @@
 #!/usr/bin/env python3
 """scripts/gpu-check on a machine that pretends to have a GPU, and on one without."""
+import ast
+import importlib.machinery
+import importlib.util
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # What `hgtrain bench train` and `bench ops` print, with a notice before it.
 BENCHES = '''echo a notice
+echo "$@" >> called
 case $2 in
 train) echo '{"parameters": 60000000, "seq_length": 1024, "tokens_per_sec": {"median": 500}, "peak_rss_bytes": 2147483648,'
+       echo ' "step_ms": {"median": 20}, "last_step": {"step": 9, "loss": 10.5, "grad_norm": 2}, "attention": "attention backend: cuDNN 9.1",'
+       echo ' "products": [{"product": "qkv fwd", "m": 8, "n": 24, "k": 16, "calls_per_step": 12, "ms": {"median": 0.5},'
+       echo '               "flops_per_sec": 7e14, "kernel": "cuBLAS"}],'
        echo ' "model": {"model_type": "gpt2", "num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 50304}' ;;
-ops)   echo '{"ops": [{"op": "gemm", "flops_per_sec": 1, "ms_per_step": 1, "of_ceiling": 1},'
-       echo '         {"op": "rope_fwd", "bytes_per_sec": 2e12, "ms_per_step": 0.5, "of_ceiling": 0.8}]' ;;
+ops)   echo '{"ops_ms": 19, "micro_batch_size": 64, "seq_length": 1024, "model": {"num_attention_heads": 12, "hidden_size": 768},'
+       echo ' "ops": [{"op": "gemm", "flops_per_sec": 1, "ms_per_step": 1, "of_ceiling": 1},'
+       echo '         {"op": "attention_bwd", "flops_per_sec": 5e14, "calls_per_step": 12, "ms_per_step": 6},'
+       echo '         {"op": "rope_fwd", "calls_per_step": 24, "bytes_per_sec": 2e12, "ms_per_step": 0.5, "of_ceiling": 0.8}]' ;;
 esac
 echo '}' '''
+# As tests/e2e/cuda_test.py, of which it is asked for one test; the second is not for a GPU.
+TESTS = '''import sys; open("called", "a").write(sys.argv[2] + "\\n"); """
+    def test_curves(self):
+    @unittest.skipUnless(EMULATED, 'hides it')
+    def test_hidden(self):
+    def test_offloading(self):
+"""'''
+CUDA_TESTS = ['CudaTest.test_curves', 'CudaTest.test_offloading']
+
+
+def gpu_check():
+    """scripts/gpu-check as a module."""
+    loader = importlib.machinery.SourceFileLoader('gpu_check', str(ROOT / 'scripts/gpu-check'))
+    sys.dont_write_bytecode = True
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader('gpu_check', loader))
+    sys.modules['gpu_check'] = module
+    loader.exec_module(module)
+    return module
+
+
+def texts_for_a_gpu(node):
+    """The texts below, without those that are for the emulation only."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == 'EMULATED' and child in node.body):
+            yield from texts_for_a_gpu(child)
 
 
 class GpuCheckTest(unittest.TestCase):
@@ -33,7 +71,7 @@ class GpuCheckTest(unittest.TestCase):
         shutil.copytree(ROOT / 'tests/bench', self.folder / 'tests/bench', ignore=shutil.ignore_patterns('*.cpp', '__pycache__'))
         self.program('bin/nvidia-smi', 'echo "NVIDIA H100 80GB HBM3, 81559, 9.0"')
         self.program('tests/ops/ops_test', 'echo ops >> called; echo "All tests passed (3 assertions in 1 test case)"')
-        self.program('tests/e2e/cuda_test.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")', '')
+        self.program('tests/e2e/cuda_test.py', TESTS, '')
         self.program('scripts/smoke', 'import sys; open("called", "a").write(" ".join(sys.argv[1:]) + "\\n")', '')
         self.program('bin/compute-sanitizer', 'echo $2 >> called; [ $2 != racecheck ] || { echo Device not supported; exit 1; }')
 
@@ -42,11 +80,12 @@ class GpuCheckTest(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(first + text + '\n')
         path.chmod(0o755)
+        return path
 
     def pytorch_reaches(self, *speeds):
         """In tokens per second, one way after the other."""
         results = [json.dumps({'tok_s': speed, 'mfu': 0.1, 'peak_gib': 7}) for speed in speeds]
-        self.program('tests/bench/torch_gpu.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")\n'
+        self.program('tests/bench/torch_gpu.py', 'import sys; open("called", "a").write(" ".join(sys.argv[1:]) + "\\n")\n'
                      f'print(*{results}, sep="\\n")', '')
 
     def check(self, *args, path=True):
@@ -62,47 +101,89 @@ class GpuCheckTest(unittest.TestCase):
         return lines
 
     def test_what_passed_is_not_done_again_and_what_failed_is(self):
-        self.program('tests/ops/ops_test', 'echo ops >> called; echo wrong by 0.1; exit 1')
+        self.program('tests/ops/ops_test', 'echo ops >> called\n'
+                     'if [ -e mended ]; then echo "All tests passed (3 assertions in 1 test case)"; else echo wrong by 0.1; exit 1; fi')
         status, said = self.check('correct')
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
         self.assertIn('| wrong by 0.1', said)
-        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 22)
-        self.program('tests/ops/ops_test', 'echo ops >> called; echo "All tests passed (3 assertions in 1 test case)"')
+        self.assertEqual(sorted(self.called()), [*CUDA_TESTS, 'ops'])
+        (self.folder / 'mended').touch()
         status, said = self.check('correct')
         self.assertEqual(status, 0, said)
         self.assertEqual(self.called(), ['ops'])
         results = json.loads((self.folder / 'gpu-check/results.json').read_text())
-        self.assertTrue(all(result['passed'] for result in results.values()))
+        self.assertTrue(all(result['passed'] for result in results['results'].values()))
 
     def test_all_starts_with_what_tells_most(self):
         self.program('hgtrain', BENCHES)
         self.pytorch_reaches(1)
-        status, said = self.check('all')
+        status, said = self.check('all', '--seconds', '1900')
         self.assertEqual(status, 0, said)
         called = self.called()
-        self.assertEqual(called[:2], ['ops', 'gpt2-124m'])
-        self.assertEqual(len([line for line in called if line.startswith('CudaTest.')]), 22)
-        self.assertEqual(called[24], 'gpt2-1558m')
-        self.assertIn('--oversubscribe', called[25])
-        self.assertEqual(called[26:], ['memcheck', 'racecheck', 'initcheck'])
+        self.assertEqual([line[:11] for line in called[:2]], ['bench train', 'bench ops -'])
+        self.assertEqual(sorted(called[2:5]), [*CUDA_TESTS, 'ops'])
+        self.assertEqual([line.split()[1 if line.startswith('bench') else -1] for line in called[5:13]],
+                         ['train'] * 4 + ['flash', 'train', 'cudnn', 'train'])
+        self.assertIn('gpt2-1558m', called[13])
+        self.assertIn('--oversubscribe', called[-4])
+        self.assertEqual(called[-3:], ['memcheck', 'racecheck', 'initcheck'])
+
+    def test_all_takes_30_minutes(self):
+        module = gpu_check()
+        stages = module.stages(pathlib.Path('programs'), module.Gpu('H200', 139, 9.0, 1), 'python3', 60)
+        self.assertLessEqual(sum(stage.seconds for stage in stages), 30 * 60)
+        for stage in stages:
+            self.assertLessEqual(max(check.seconds for check in stage.checks), stage.seconds, stage)
+
+    def test_what_runs_on_a_gpu_is_every_test_that_needs_no_emulation(self):
+        tree = ast.parse((ROOT / 'tests/e2e/cuda_test.py').read_text())
+        methods = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith('test_')]
+        on_a_gpu = [method for method in methods if 'EMULATED' not in ''.join(map(ast.unparse, method.decorator_list))]
+        self.assertLess(len(on_a_gpu), len(methods))
+        self.assertEqual([check.command[-1] for check in gpu_check().correct(pathlib.Path('programs'))[1:]],
+                         ['CudaTest.' + method.name for method in on_a_gpu])
+        for method in on_a_gpu:
+            self.assertFalse([text for text in texts_for_a_gpu(method) if 'emulation: ' in text], method.name)
 
     def test_what_a_call_has_no_time_for_is_left_for_the_next(self):
         self.program('tests/ops/ops_test', 'echo "All tests passed (3 assertions in 1 test case)"')
-        self.program('tests/e2e/cuda_test.py', 'import time; time.sleep(30)', '')
+        self.program('tests/e2e/cuda_test.py', TESTS + 'import time; time.sleep(30)', '')
         status, said = self.check('correct', '--seconds', '1')
         self.assertEqual(status, 0, said)
-        self.assertEqual(said.count('left for the next call'), 22)
+        self.assertEqual(said.count('left for the next call'), 2)
+
+    def test_what_was_cut_off_ends_with_all_that_it_started_and_comes_last_the_next_time(self):
+        self.program('bin/compute-sanitizer', """echo $2 >> called
+if [ $2 = memcheck ]; then sleep 300 & echo $! > child; wait; fi""")
+        status, said = self.check('sanitize', '--seconds', '6')
+        self.assertIn('memcheck: not run (timed out)', said)
+        child = int((self.folder / 'child').read_text())
+        deadline = time.monotonic() + 30
+        while pathlib.Path(f'/proc/{child}').exists() and 'zombie' not in pathlib.Path(f'/proc/{child}/status').read_text():
+            self.assertLess(time.monotonic(), deadline, 'its child still runs')
+            time.sleep(0.05)
+        self.assertEqual((status, self.called()), (0, ['memcheck', 'racecheck', 'initcheck']))
+        shutil.rmtree(self.folder / 'gpu-check')
+        results = self.folder / 'gpu-check/results.json'
+        self.program('bin/compute-sanitizer', 'echo $2 >> called')
+        self.assertEqual(self.check('sanitize')[0], 0)
+        kept = json.loads(results.read_text())
+        kept['results'] = {'memcheck': {'passed': False, 'status': 'timed out'}}
+        results.write_text(json.dumps(kept))
+        self.called()
+        self.assertEqual(self.check('sanitize')[0], 0)
+        self.assertEqual(self.called(), ['racecheck', 'initcheck', 'memcheck'])
 
     def test_results_of_other_programs_and_checks_that_checked_nothing_do_not_count(self):
         self.assertEqual(self.check('correct')[0], 0)
         self.called()
-        self.program('hgtrain_cuda.so', 'another')
+        os.utime(self.program('hgtrain_cuda.so', 'another'), (1, 1))  # as tar leaves it: older than the results
         self.program('tests/ops/ops_test', 'echo ops >> called; echo "assertions:  0 |  0 passed"')
         status, said = self.check('correct')
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
-        self.assertEqual(len(self.called()), 23)
+        self.assertEqual(len(self.called()), 3)
 
     def test_workers_share_a_gpu_if_there_is_only_one(self):
         self.assertEqual(self.check('splits')[0], 0)
@@ -147,17 +228,47 @@ class GpuCheckTest(unittest.TestCase):
         self.pytorch_reaches(100, 250)
         status, said = self.check('speed')
         self.assertEqual(status, 0, said)
-        self.assertEqual(self.called(), ['gpt2-124m', 'gpt2-1558m'])
-        self.assertIn('llama-8b: left out', said)
-        self.assertRegex(said, r'gpt2-124m +500 +0.0% +2.0 +250 +10.0% +7.0 +2.00x')
-        self.assertRegex(said, r'rope_fwd +0.500 +2000 +80% +gpt2-124m')
+        self.assertIn('reached', said)
+        self.assertNotIn('llama', ''.join(self.called()))
+        self.assertRegex(said, r'gpt2-124m +20.0 +500 +0.0% +2.0 +250 +10.0% +7.0 +- +2.00x +cuDNN 9.1')
+        self.assertRegex(said, r'without graphs +20.0 +9 +10.50000 +0.0e\+00 +2.00000 +0.0e\+00 +cuDNN 9.1')
+        self.assertRegex(said, r'gpt2-124m +20.00 +19.00 +1.00\n')
+        self.assertRegex(said, r'qkv fwd +8 x 24 x 16 +12 +6.000 +700 +gpt2-124m +cuBLAS')
+        self.assertRegex(said, r'attention_bwd +64 x 1024, 12 heads of 64 +12 +6.000 +500 +gpt2-124m')
+        self.assertRegex(said, r'rope_fwd +24 +0.500 +2000 +80% +gpt2-124m')
+        self.assertRegex(said, r"gpt2-124m: times PyTorch's rate +1.10 +2.00 +reached")
+        self.assertRegex(said, r'the slowest kernel: of the copy rate +85% +80% +missed')
+        self.assertRegex(said, r'gpt2-124m: tokens per second +620000 +H200 +500 +not measured')  # this is an H100
         found = json.loads((self.folder / 'gpu-check/speed.json').read_text())
         self.assertEqual([model['ratio'] for model in found['models']], [2, 2])
         self.assertEqual([kernel['op'] for kernel in found['kernels']], ['rope_fwd', 'rope_fwd'])
 
+    def test_a_loss_that_differs_from_that_of_the_first_run_fails(self):
+        self.program('hgtrain', BENCHES.replace('echo a notice', 'case "$*" in *cuda_graphs*) loss=10.6 ;; *) loss=10.5 ;; esac')
+                     .replace('"loss": 10.5', '"loss": \'$loss\''))
+        self.pytorch_reaches(1)
+        status, said = self.check('speed')
+        self.assertEqual(status, 1, said)
+        self.assertIn('train gpt2-124m without graphs: FAILED: loss 10.6, not 10.5', said)
+        self.assertIn('train gpt2-124m without cuDNN: passed', said)
+
+    def test_what_pytorch_timed_before_it_was_cut_off_counts(self):
+        spec = importlib.util.spec_from_file_location('gpu_speed', ROOT / 'tests/bench/gpu_speed.py')
+        gpu_speed = importlib.util.module_from_spec(spec)
+        sys.modules['gpu_speed'] = gpu_speed
+        spec.loader.exec_module(gpu_speed)
+        result = gpu_speed.best_variant('{"tok_s": 5}\n{"tok_s": 7}\n{"tok_s": 9', 'timed out')
+        self.assertEqual((result['figures'], len(result['timed']), result['not_run']), ({'tok_s': 7}, 2, True))
+        self.assertEqual(gpu_speed.best_variant('{"error": "no kernel"}', 0)['why'], 'not run: no kernel')
+
+    def test_in_a_clean_clone_pack_names_what_is_missing(self):
+        shutil.copy(ROOT / 'scripts/bundled_libraries.py', self.folder / 'scripts')
+        status, said = self.check('--pack', 'x.tar.gz', path=False)
+        self.assertEqual((status, said), (2, 'gpu-check: there is no meson: run scripts/setup first\n'))
+
     def test_speed_without_cudnns_attention_fails(self):
         self.pytorch_reaches(1)
-        for before, after in (('{"parameters"', '{"attention": "attention backend: own kernels (no cuDNN: not found)", "parameters"'),
+        for before, after in (('cuDNN 9.1', 'own kernels (no cuDNN: not found)'),
                               ('a notice', '"attention of 1 x 8 tokens, 1 heads of 8, without cuDNN: why"')):
             self.program('hgtrain', BENCHES.replace(before, after))
             status, text = self.check('speed')
@@ -171,8 +282,8 @@ class GpuCheckTest(unittest.TestCase):
         self.program('python', 'echo "ModuleNotFoundError: No module named \'torch\'"; exit 1')
         status, said = self.check('speed', '--python', self.folder / 'python')
         self.assertEqual(status, 0, said)
-        self.assertIn('PyTorch gpt2-124m: not run: this Python has no torch', said)
-        self.assertRegex(said, r'gpt2-124m +500 +0.0% +2.0 +- +- +- +-')
+        self.assertIn('PyTorch gpt2-124m flash: not run: this Python has no torch', said)
+        self.assertRegex(said, r'gpt2-124m +20.0 +500 +0.0% +2.0 +- +- +- +- +-')
 
     def test_without_a_gpu_it_says_so(self):
         self.program('bin/nvidia-smi', 'exit 9')
