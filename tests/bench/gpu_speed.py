@@ -43,6 +43,7 @@ SHAPES = [
           ('--batch', 2, '--accum', 128, '--compile', 'parts'), 120, 2, 'bf16', 400),
 ]
 FIRST = SHAPES[0]
+COPY_RATE = 0.85  # the aim's part of it for kernels that are bound by memory
 SDPA = 'flash', 'cudnn'  # PyTorch's kinds of attention that can be the fastest
 
 
@@ -82,8 +83,8 @@ AIMS = [
     *(Aim(f'{name}: tokens per second', least, of_model(name, 'tok_s'), '{:.0f}', 'H200') for name, least in (
         ('gpt2-124m', 620e3), ('gpt2-1558m', 57e3), ('llama-8b', 9.9e3), ('llama-8b-bf16-state', 13.2e3))),
     *(Aim(f"{name}: times PyTorch's rate", 1.1, of_model(name, 'ratio'), '{:.2f}') for name in ('gpt2-124m', 'gpt2-1558m', 'llama-8b')),
-    Aim('the slowest kernel: of the copy rate', 0.85,
-        lambda found: min((kernel['of_copy_rate'] for kernel in found['kernels']), default=None), '{:.0%}'),
+    Aim('kernels that take 0.5 % of a step or more: of the copy rate, the slowest', COPY_RATE,
+        lambda found: min((kernel['of_copy_rate'] for kernel in found['kernels'] if kernel['share'] >= 0.005), default=None), '{:.0%}'),
 ]
 
 
@@ -116,7 +117,7 @@ class Commands:
     def torch(self, shape, *flags, name=''):
         return [self.check(f'PyTorch {shape.name}{name}', [
             self.python, HERE / 'torch_gpu.py', '--model', shape.config, '--weights', shape.weights, '--steps', shape.steps,
-            '--peak', peak_of(self.gpu.name) or 1, *shape.torch, *flags], max(shape.seconds, 90), best_variant)]
+            '--peak', peak_of(self.gpu.name) or 1, *shape.torch, *flags], 120, best_variant)]
 
     def turns(self):
         """The first shape's training between PyTorch's."""
@@ -156,9 +157,9 @@ def close_to_first(variant):
         if not first:
             return {**result, 'passed': False, 'not_run': True, 'why': f'not compared, because "train {FIRST.name}" has no figures'}
         ours, its = result['figures']['last_step'], first['last_step']
-        result['differences'] = {key: difference(ours[key], its[key]) for key in ('loss', 'grad_norm')}
-        wrong = [f'{key} {ours[key]}, not {its[key]}' for key in ('loss', 'grad_norm')
-                 if not result['differences'][key] <= getattr(variant, key)]
+        may_differ = {'step': 0, 'loss': variant.loss, 'grad_norm': variant.grad_norm}
+        result['differences'] = {key: difference(ours[key], its[key]) for key in may_differ}
+        wrong = [f'{key} {ours[key]}, not {its[key]} within {most:.1%}' for key, most in may_differ.items() if result['differences'][key] > most]
         return {**result, 'passed': False, 'why': f'FAILED: {" and ".join(wrong)}'} if wrong else result
     return judge
 
@@ -222,7 +223,8 @@ def summary(results, gpu):
             elif 'bytes_per_sec' in op:
                 found['kernels'].append({'model': shape.name, 'op': op['op'], 'calls_per_step': op['calls_per_step'],
                                          'ms_per_step': op['ms_per_step'], 'bytes_per_sec': op['bytes_per_sec'],
-                                         'of_copy_rate': op['of_ceiling']})
+                                         'of_copy_rate': op['of_ceiling'], 'share': op['share'],
+                                         'verdict': 'reached' if op['of_ceiling'] >= COPY_RATE else 'missed'})
     for variant in [None, *VARIANTS]:
         name = f'train {FIRST.name}' + (f' {variant.name}' if variant else '')
         if name in figures:
@@ -272,7 +274,8 @@ def tables(found):
         rows('attention', 'attention', ('', 'op', '{}'), ('shape', 'shape', '{}'), ('calls a step', 'calls_per_step', '{:g}'),
              ('ms a step', 'ms_per_step', '{:.3f}'), ('TFLOP/s', tera, '{:.0f}'), ('in', 'model', '{}')),
         rows('kernel', 'kernels', ('', 'op', '{}'), ('calls a step', 'calls_per_step', '{:g}'), ('ms a step', 'ms_per_step', '{:.3f}'),
-             ('GB/s', lambda row: row['bytes_per_sec'] / 1e9, '{:.0f}'), ('of copies', 'of_copy_rate', '{:.0%}'), ('in', 'model', '{}')),
+             ('GB/s', lambda row: row['bytes_per_sec'] / 1e9, '{:.0f}'), ('of copies', 'of_copy_rate', '{:.0%}'),
+             (f'{COPY_RATE:.0%}', 'verdict', '{}'), ('in', 'model', '{}')),
         rows('aim', 'aims', ('', 'aim', '{}'), ('at least', 'least', '{}'), ('on', 'of', '{}'), ('figure', 'figure', '{}'),
              ('verdict', 'verdict', '{}')),
     ])
