@@ -1,6 +1,8 @@
 #include "cuda/attention_cudnn.h"
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <functional>
 #include <vector>
@@ -34,16 +36,16 @@ cudnn::AbsentDevice device(int sm) {
     "l2CacheSize": 52428800, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000})"};
 }
 
-/// Whether cuDNN is installed here.
-bool with_cudnn() {
-  static const bool there = [] {
-    if (dlopen(HGT_LINK_DRIVER, RTLD_NOW) == nullptr) return false;
-    void* const library = open_library("libcudnn.so.9", cuda_library_folders({})).handle;
-    if (library != nullptr) cudnn::use_library(library);
-    return library != nullptr;
-  }();
-  if (!there) WARN("no cuDNN here");
-  return there;
+/// Ends the program as skipped if cuDNN is not installed here.
+void need_cudnn() {
+  static void* const library = dlopen(HGT_LINK_DRIVER, RTLD_NOW) == nullptr
+                                   ? nullptr
+                                   : open_library("libcudnn.so.9", cuda_library_folders({})).handle;
+  if (library == nullptr) {
+    std::puts("skipped: there is no cuDNN");
+    std::exit(77);
+  }
+  cudnn::use_library(library);
 }
 
 struct Case {
@@ -82,8 +84,8 @@ AttentionBwdArgs backward(const Case& c, DType type) {
 
 }  // namespace
 
-TEST_CASE("cuDNN supports the models' attention on sm_80, sm_89 and sm_90") {
-  if (!with_cudnn()) return;
+TEST_CASE("cuDNN supports the models' attention on sm_80, sm_89 and sm_90", "[cudnn]") {
+  need_cudnn();
   for (const int sm : {80, 89, 90})
     for (const DType type : {DType::kBF16, DType::kF16})
       for (const Case& c : {Case{64, 1024, 12, 12, 64, 0}, Case{2, 1000, 25, 25, 64, 0},
@@ -97,8 +99,9 @@ TEST_CASE("cuDNN supports the models' attention on sm_80, sm_89 and sm_90") {
       }
 }
 
-TEST_CASE("cuDNN builds the plans of attention until the driver is to load their kernels") {
-  if (!with_cudnn()) return;
+TEST_CASE("cuDNN builds the plans of attention until the driver is to load their kernels",
+          "[cudnn]") {
+  need_cudnn();
   const Case c{64, 1024, 12, 12, 64, 0};
   const auto failure = [](const std::function<void()>& build) -> std::string {
     try {
@@ -122,8 +125,8 @@ TEST_CASE("cuDNN builds the plans of attention until the driver is to load their
   }
 }
 
-TEST_CASE("an op that cuDNN does not support is refused with its message") {
-  if (!with_cudnn()) return;
+TEST_CASE("an op that cuDNN does not support is refused with its message", "[cudnn]") {
+  need_cudnn();
   CHECK_THROWS_WITH(cudnn::require_support(forward({2, 64, 2, 2, 64, 0}, DType::kBF16), device(75)),
                     Catch::Contains("SM80"));
   CHECK_THROWS_WITH(cudnn::require_support(forward({2, 64, 2, 2, 20, 0}, DType::kBF16), device(90)),
