@@ -154,16 +154,36 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 0, said)
         self.assertEqual(said.count('left for the next call'), 2)
 
+    def assert_child_ended(self):
+        child = (self.folder / 'child').read_text().strip()
+
+        def ended():
+            try:
+                return ') Z ' in pathlib.Path(f'/proc/{child}/stat').read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+        self.wait_until(ended)
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + 120
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def test_if_it_is_ended_so_is_all_that_it_started(self):
+        self.program('bin/compute-sanitizer', 'sleep 300 & echo $! > child.new; mv child.new child; wait')
+        with subprocess.Popen([sys.executable, self.folder / 'scripts/gpu-check', 'sanitize'], cwd=self.folder, stdout=subprocess.DEVNULL,
+                              env={'PATH': f'{self.folder}/bin:/usr/bin:/bin'}) as process:
+            self.wait_until((self.folder / 'child').exists)
+            process.terminate()
+        self.assertEqual(process.returncode, 128 + 15)
+        self.assert_child_ended()
+
     def test_what_was_cut_off_ends_with_all_that_it_started_and_comes_last_the_next_time(self):
-        self.program('bin/compute-sanitizer', """echo $2 >> called
-if [ $2 = memcheck ]; then sleep 300 & echo $! > child; wait; fi""")
+        self.program('bin/compute-sanitizer', 'echo $2 >> called; [ $2 != memcheck ] || { sleep 300 & echo $! > child; wait; }')
         status, said = self.check('sanitize', '--seconds', '12')
         self.assertIn('memcheck: not run (timed out)', said)
-        child = int((self.folder / 'child').read_text())
-        deadline = time.monotonic() + 30
-        while pathlib.Path(f'/proc/{child}').exists() and 'zombie' not in pathlib.Path(f'/proc/{child}/status').read_text():
-            self.assertLess(time.monotonic(), deadline, 'its child still runs')
-            time.sleep(0.05)
+        self.assert_child_ended()
         self.assertEqual((status, self.called()), (0, ['memcheck', 'racecheck', 'initcheck']))
         shutil.rmtree(self.folder / 'gpu-check')
         results = self.folder / 'gpu-check/results.json'
