@@ -48,7 +48,7 @@ LogLevel log_level_from_environment(LogLevel otherwise) {
       std::find(std::begin(kLogLevelNames), std::end(kLogLevelNames), std::string_view(name));
   if (found == std::end(kLogLevelNames))
     throw Error(ErrorKind::kConfig, fmt::format("{} = {} is not a log level", kLogVariable, name),
-                fmt::format("use {}", fmt::join(kLogLevelNames, ", ")));
+                fmt::format("use one of {}", fmt::join(kLogLevelNames, ", ")));
   return static_cast<LogLevel>(found - std::begin(kLogLevelNames));
 }
 

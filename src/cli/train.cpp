@@ -98,7 +98,7 @@ RunFile run_file_of(const TrainPlan& plan, const std::vector<JobHost>& hosts) {
   for (const JobHost& host : hosts)
     for (int i = 0; i < host.workers; ++i) {
       const int rank = static_cast<int>(out.workers.size());
-      out.workers.push_back({rank, host.name, device, layout.place_of(rank)});
+      out.workers.push_back({rank, host.name, device, layout.position_text(rank)});
     }
   out.layout = {{"data", layout.data_size},
                 {"context", layout.context_size},

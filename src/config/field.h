@@ -56,8 +56,8 @@ struct Field {
   KeyClass key_class = KeyClass::kUsed;
   std::string help;
   SlotOf slot;
-  /// JSON text. kNotBuilt: the value that does not switch it on; a smaller whole number does not
-  /// either; "" = any.
+  /// JSON text: the key's default. For kNotBuilt: the value that leaves the feature off, as a
+  /// smaller whole number does; "" if any value switches it on.
   std::string fallback;
   std::vector<std::string> aliases;
   std::vector<Choice>

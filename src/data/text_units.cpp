@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/shell.h"
 
 namespace hgt {
 
@@ -27,15 +28,19 @@ bool begins_with_long_object(std::string_view start) {
 }
 
 [[noreturn]] void throw_long_object(const std::string& path) {
-  throw Error(ErrorKind::kData,
-              fmt::format("{} holds an object over several lines, not one on each line", path),
-              fmt::format("make a line of each object: jq -c . {} > OUT.jsonl", path));
+  throw Error(
+      ErrorKind::kData,
+      fmt::format("{} has a JSON object that spans several lines; each line must hold one object",
+                  path),
+      fmt::format("make a line of each object: {} > OUT.jsonl",
+                  shell_line({"jq", "-c", ".", path})));
 }
 
 [[noreturn]] void throw_json_array(const std::string& path) {
   throw Error(ErrorKind::kData,
               fmt::format("{} begins with a JSON array, not with an object on a line", path),
-              fmt::format("make a line of each element: jq -c '.[]' {} > OUT.jsonl", path));
+              fmt::format("make a line of each element: {} > OUT.jsonl",
+                          shell_line({"jq", "-c", ".[]", path})));
 }
 }  // namespace
 

@@ -38,19 +38,23 @@ bool flag(const json& object, const char* name) {
 }
 
 void check_model(const json& model) {
+  constexpr const char* kBytePairs =
+      "use one that merges bytes (BPE), as those of GPT-2, Llama 3 and Qwen do";
   const auto type = model.value("type", "BPE");
   if (type != "BPE")
     throw Error(ErrorKind::kData, fmt::format("tokenizers of type {} are not supported", type),
-                "use one that merges bytes (BPE), as those of GPT-2, Llama 3 and Qwen do");
+                kBytePairs);
   if (!model.contains("merges"))
     throw Error(ErrorKind::kData, "the tokenizer's model has no merges",
                 "save the tokenizer again with transformers or tokenizers");
   const json& dropout = model.value("dropout", json());
   if (!dropout.is_null() && dropout.get<double>() != 0)
-    throw Error(ErrorKind::kData, "a tokenizer with dropout is not supported");
+    throw Error(ErrorKind::kData, "a tokenizer with dropout is not supported",
+                "set model.dropout to null in this file");
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (!optional_string(model, name).empty())
-      throw Error(ErrorKind::kData, fmt::format("a tokenizer with {} is not supported", name));
+      throw Error(ErrorKind::kData, fmt::format("a tokenizer with {} is not supported", name),
+                  kBytePairs);
 }
 
 /// "a b" or, since tokenizers 0.20, ["a", "b"].

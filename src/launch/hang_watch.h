@@ -17,6 +17,7 @@ namespace hgt {
 /// stopped.
 class HangWatch {
  public:
+  /// `found` is called within the loop, at each check that finds a hang; it may call stop().
   HangWatch(asio::io_context& io, AttemptRecord& attempt, std::function<void(const Hang&)> found);
 
   /// Does nothing if the job has no hang_limit.

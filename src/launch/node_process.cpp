@@ -33,7 +33,7 @@ constexpr std::chrono::seconds kConnectLimit{10};
 constexpr std::chrono::seconds kQuietLimit{10};  // then the user learns what is waited for
 constexpr std::chrono::milliseconds kFirstPause{100}, kLongestPause{2000};
 
-std::string place_of(const Rendezvous& rendezvous) {
+std::string address_text(const Rendezvous& rendezvous) {
   const bool is_v6 = rendezvous.address.find(':') != std::string::npos;
   return fmt::format(fmt::runtime(is_v6 ? "[{}]:{}" : "{}:{}"), rendezvous.address,
                      rendezvous.port);
@@ -61,16 +61,16 @@ class Dialler {
       if (auto stream = try_once(join))
         return std::make_shared<TlsCarrier>(std::move(stream), tls_);
       const auto waited = Clock::now() - start;
-      log_info("node 0 at {} does not answer: {}", place_of(rendezvous_), why_);
+      log_info("node 0 at {} does not answer: {}", address_text(rendezvous_), why_);
       if (Clock::now() + pause > deadline_)
         throw Error(
             ErrorKind::kPeer,
             fmt::format("{} has not reached node 0 at {} within {} s: {}", name_of(rendezvous_),
-                        place_of(rendezvous_), rendezvous_.join_timeout.count(), why_),
+                        address_text(rendezvous_), rendezvous_.join_timeout.count(), why_),
             hint_);
       if (waited > kQuietLimit && !std::exchange(has_reported, true))
         tell("hgtrain: {} is waiting for node 0 at {}: {}\n", name_of(rendezvous_),
-             place_of(rendezvous_), why_);
+             address_text(rendezvous_), why_);
       std::this_thread::sleep_for(pause);
     }
   }
@@ -193,7 +193,7 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {
   const JobGroup group;  // before this process is a subreaper
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const std::string join = join_frame(rendezvous, hosts);
-  const std::string place = place_of(rendezvous);
+  const std::string place = address_text(rendezvous);
   Clock::time_point deadline = Clock::now() + rendezvous.join_timeout;
   for (;;) {
     Connection connection(rendezvous, group, deadline);

@@ -22,7 +22,8 @@ class SshCalls {
     std::function<void(const std::string& text)> notice;
   };
 
-  /// The file `program` is the agent. `hosts` keeps its size.
+  /// `program`: the path of hgtrain, which runs as the agent on the hosts. `hosts` must outlive
+  /// this and keep its size. The events are called within the loop.
   SshCalls(asio::io_context& io, std::vector<RosterHost>& hosts, const std::string& program,
            Events events);
 

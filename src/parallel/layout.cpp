@@ -20,7 +20,7 @@ Coordinates Layout::coordinates_of(int rank) const {
           rank % tensor_size};
 }
 
-std::string Layout::place_of(int rank) const {
+std::string Layout::position_text(int rank) const {
   if (data_size == world_size()) return "";
   const Coordinates at = coordinates_of(rank);
   std::vector<std::string> places;

@@ -67,7 +67,7 @@ class Run {
         channel_(channel),
         requests_(requests),
         queue_(queue),
-        trace_(options, comm_.rank(), layout_of(config).place_of(comm_.rank())),
+        trace_(options, comm_.rank(), layout_of(config).position_text(comm_.rank())),
         pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
         stream_(queue ? Stream(*queue) : Stream(pool_)),
         table_(rank_table(config)),

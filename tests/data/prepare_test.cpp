@@ -256,7 +256,7 @@ TEST_CASE("an object over several lines is refused with the way to make a line o
     prepare({.inputs = {folder / "one.json"}, .out = folder / "d"}, always);
     FAIL("taken");
   } catch (const Error& e) {
-    CHECK_THAT(e.message(), Contains("one.json holds an object over several lines"));
+    CHECK_THAT(e.message(), Contains("one.json has a JSON object that spans several lines"));
     CHECK_THAT(e.hint(), Contains("jq -c . "));
   }
 }

@@ -52,14 +52,14 @@ TEST_CASE("a heartbeat overtakes the output that waits, and so does the store") 
   links.from->send(MessageKind::kGone, "");
   links.from->send(MessageKind::kRankHeartbeat, "");
   links.run_until([&] { return links.frames.size() == 1003; });
-  const auto place_of = [&](MessageKind kind) {
+  const auto index_of = [&](MessageKind kind) {
     return std::find_if(links.frames.begin(), links.frames.end(),
                         [&](const Frame& frame) { return frame.kind == kind; }) -
            links.frames.begin();
   };
-  CHECK(place_of(MessageKind::kRankHeartbeat) < 100);  // behind what the socket holds
-  CHECK(place_of(MessageKind::kAgentStoreSet) == place_of(MessageKind::kRankHeartbeat) + 1);
-  CHECK(place_of(MessageKind::kGone) == 1002);
+  CHECK(index_of(MessageKind::kRankHeartbeat) < 100);  // behind what the socket holds
+  CHECK(index_of(MessageKind::kAgentStoreSet) == index_of(MessageKind::kRankHeartbeat) + 1);
+  CHECK(index_of(MessageKind::kGone) == 1002);
 }
 
 TEST_CASE("the end of the stream is reported once, and what is sent after it is dropped") {

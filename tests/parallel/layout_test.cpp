@@ -17,10 +17,11 @@ TEST_CASE("every rank has one place, and tensor-parallel ranks are neighbours") 
 
 TEST_CASE("a rank's place names the axes that have more than one rank") {
   const Layout layout{.pipeline_size = 2, .data_size = 3, .tensor_size = 2};
-  CHECK(layout.place_of(7) == "stage 1, data rank 0, tensor rank 1");
-  CHECK(Layout{.data_size = 2, .context_size = 2}.place_of(3) == "data rank 1, context rank 1");
-  CHECK(Layout{.tensor_size = 2}.place_of(1) == "tensor rank 1");
-  CHECK(Layout{.data_size = 4}.place_of(3).empty());  // its number says it
+  CHECK(layout.position_text(7) == "stage 1, data rank 0, tensor rank 1");
+  CHECK(Layout{.data_size = 2, .context_size = 2}.position_text(3) ==
+        "data rank 1, context rank 1");
+  CHECK(Layout{.tensor_size = 2}.position_text(1) == "tensor rank 1");
+  CHECK(Layout{.data_size = 4}.position_text(3).empty());  // its number says it
 }
 
 TEST_CASE("context ranks lie between tensor and data ranks, and have the same part of the model") {

@@ -16,8 +16,8 @@ inline std::int64_t workers_of_model(const ParallelismConfig& config) {
   return workers;
 }
 
-/// How many such groups `workers` form; 0 if they cannot form whole groups, or if the config asks
-/// for another number of groups.
+/// How many copies of the model `workers` hold; 0 if they do not hold whole copies, or if the
+/// config asks for another number of copies.
 inline std::int64_t data_groups(const ParallelismConfig& config, std::int64_t workers) {
   const std::int64_t group = workers_of_model(config), groups = workers / group;
   const bool is_asked = config.data_parallel_size == 0 || config.data_parallel_size == groups;

@@ -32,7 +32,7 @@ struct Layout {
   Coordinates coordinates_of(int rank) const;
   /// "stage 1, tensor rank 0": a rank's place on the axes that have more than one, for the user;
   /// "" if each rank has the whole model.
-  std::string place_of(int rank) const;
+  std::string position_text(int rank) const;
 };
 
 /// The layout of `world_size` ranks. A data_parallel_size of 0 takes what the other axes leave.

@@ -31,12 +31,12 @@ struct ScheduledRank {
 /// else what is wrong: "rank 1, action 17 (R2): ...".
 std::string find_fault(std::span<const ScheduledRank> ranks);
 
-/// The same for a rank that has this schedule, in a job whose ranks have max_micro_batches or one
-/// less; a rank of the other kind, whose schedule is made here, stands for all others. In a
-/// pipeline, it also checks steps and evaluations for two more conditions: there is no deadlock
-/// between stages, even if a sum or copy of the tied embedding and the update hold each stage until
-/// the others are there; and what one stage sends is what the other expects. Takes time and memory
-/// in proportion to the actions of all stages.
+/// "" or the fault, as above, of a rank that has this schedule, in a job whose ranks have
+/// max_micro_batches or one less; a rank of the other kind, whose schedule is made here, stands for
+/// all others. In a pipeline, it also checks steps and evaluations for two more conditions: there
+/// is no deadlock between stages, even if a sum or copy of the tied embedding and the update hold
+/// each stage until the others are there; and what one stage sends is what the other expects. Takes
+/// time and memory in proportion to the actions of all stages.
 std::string find_fault(const StepShape& shape, const Schedule& schedule);
 
 }  // namespace hgt

@@ -36,7 +36,8 @@ cublasLtEpilogue_t cublas_epilogue(const CublasShape& shape) {
     case GemmEpilogue::kRowSums:
       return CUBLASLT_EPILOGUE_BGRADB;
   }
-  throw Error(ErrorKind::kInternal, "a product has no such epilogue");
+  throw Error(ErrorKind::kInternal,
+              fmt::format("GEMM epilogue {} is unknown", static_cast<int>(shape.epilogue)));
 }
 
 /// cuBLAS's GELU is an approximation of the one with tanh: good enough for 16 bits. Its gradient
