@@ -48,30 +48,27 @@ Json on_cpu(const CopyBench& spec) {
   return copies;
 }
 
-/// Memory from the module: its device's, or page-locked host memory.
+/// Memory of the module's device.
 class ModuleMemory {
  public:
-  ModuleMemory(const CudaModule& module, bool pinned, std::int64_t bytes)
-      : device_(module.device()), pinned_(pinned) {
-    const auto size = static_cast<std::size_t>(bytes);
-    check(pinned ? device_.allocate_pinned(size, &data_) : device_.allocate(0, size, &data_));
+  ModuleMemory(const CudaModule& module, std::int64_t bytes) : device_(module.device()) {
+    check(device_.allocate(0, static_cast<std::size_t>(bytes), &data_));
   }
-  ~ModuleMemory() { pinned_ ? device_.release_pinned(data_) : device_.release(0, data_); }
+  ~ModuleMemory() { device_.release(0, data_); }
   ModuleMemory(const ModuleMemory&) = delete;
   ModuleMemory& operator=(const ModuleMemory&) = delete;
   void* data() const { return data_; }
 
  private:
   const CudaDeviceTable& device_;
-  const bool pinned_;
   void* data_ = nullptr;
 };
 
 Json on_gpu(const CopyBench& spec, const CudaModule& module) {
   const CudaQueue queue(Device::cuda(0), module);
   const auto bytes = static_cast<double>(spec.bytes);
-  const ModuleMemory from(module, false, spec.bytes), to(module, false, spec.bytes);
-  const ModuleMemory pinned(module, true, spec.bytes);
+  const ModuleMemory from(module, spec.bytes), to(module, spec.bytes);
+  const PinnedMemory pinned = allocate_pinned(module, static_cast<std::size_t>(spec.bytes));
   const Buffer pageable("copy on the host", spec.bytes);
 
   Json copies = Json::array();
@@ -83,8 +80,8 @@ Json on_gpu(const CopyBench& spec, const CudaModule& module) {
     copies.push_back({{"copy", name}, {"bytes_per_sec", rate_of(spec.repeats, moved, copy)}});
   };
   measure("device to device", to.data(), from.data(), 2 * bytes);
-  measure("host to device", to.data(), pinned.data(), bytes);
-  measure("device to host", pinned.data(), from.data(), bytes);
+  measure("host to device", to.data(), pinned.get(), bytes);
+  measure("device to host", pinned.get(), from.data(), bytes);
   measure("host to device, pageable", to.data(), pageable.data(), bytes);
   measure("device to host, pageable", pageable.data(), from.data(), bytes);
   return copies;

@@ -23,7 +23,7 @@ class StagedCollectives final : public Collectives {
       : host_(std::move(host)),
         compute_(compute),
         queue_(compute.device(), compute.module()),
-        piece_(pinned(compute.module()), compute.module().device().release_pinned) {}
+        piece_(allocate_pinned(compute.module(), kStagedBytes)) {}
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
@@ -61,12 +61,6 @@ class StagedCollectives final : public Collectives {
   void abort() noexcept override { host_->abort(); }
 
  private:
-  static void* pinned(const CudaModule& module) {
-    void* memory = nullptr;
-    check(module.device().allocate_pinned(kStagedBytes, &memory));
-    return memory;
-  }
-
   CudaEvent next_entered() {
     const std::lock_guard lock(mutex_);
     CudaEvent event = std::move(entered_.front());
@@ -100,7 +94,7 @@ class StagedCollectives final : public Collectives {
   const std::unique_ptr<Collectives> host_;
   const CudaQueue& compute_;
   const CudaQueue queue_;
-  const std::unique_ptr<void, CudaResult (*)(void*)> piece_;
+  const PinnedMemory piece_;
   std::mutex mutex_;
   std::deque<CudaEvent> entered_;  ///< compute's work at entry, per collective not begun
 };

@@ -175,4 +175,10 @@ void check(CudaResult result) {
   throw error;
 }
 
+PinnedMemory allocate_pinned(const CudaModule& module, std::size_t bytes) {
+  void* memory = nullptr;
+  check(module.device().allocate_pinned(bytes, &memory));
+  return {memory, module.device().release_pinned};
+}
+
 }  // namespace hgt

@@ -1,5 +1,8 @@
 #include "hgtrain/device/cuda_queue.h"
 
+#include <chrono>
+#include <thread>
+
 namespace hgt {
 namespace {
 
@@ -68,6 +71,14 @@ bool CudaEvent::done() const {
   bool done = false;
   check(module_->device().query_event(state_.get(), &done));
   return done;
+}
+
+void CudaEvent::wait(const std::function<void()>& check) const {
+  constexpr std::chrono::microseconds kPollInterval{20};
+  while (!done()) {
+    check();
+    std::this_thread::sleep_for(kPollInterval);
+  }
 }
 
 double CudaEvent::elapsed_ms(const CudaEvent& begin, const CudaEvent& end) {

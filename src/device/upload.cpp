@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
-#include <memory>
-#include <thread>
 
 #include "hgtrain/device/cuda_queue.h"
 
@@ -14,24 +11,12 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{16} << 20;
 
-void* allocate_pinned(const CudaQueue& queue, std::size_t bytes) {
-  void* memory = nullptr;
-  check(queue.module().device().allocate_pinned(bytes, &memory));
-  return memory;
-}
-
 struct Chunk {
   Chunk(const CudaQueue& queue, std::size_t bytes)
-      : memory(allocate_pinned(queue, bytes), queue.module().device().release_pinned),
-        left(queue) {}
-  std::unique_ptr<void, CudaResult (*)(void*)> memory;
+      : memory(allocate_pinned(queue.module(), bytes)), left(queue) {}
+  PinnedMemory memory;
   CudaEvent left;  ///< the device has copied it
 };
-
-void wait_for(const CudaEvent& event) {
-  constexpr std::chrono::microseconds kPollInterval{20};
-  while (!event.done()) std::this_thread::sleep_for(kPollInterval);
-}
 
 }  // namespace
 
@@ -42,13 +27,20 @@ void upload(void* to, const void* from, std::size_t bytes, Stream stream) {
   std::array chunks{Chunk(queue, chunk_bytes), Chunk(queue, chunk_bytes)};
   for (std::size_t at = 0, turn = 0; at < bytes; at += chunk_bytes, turn = 1 - turn) {
     Chunk& chunk = chunks[turn];
-    wait_for(chunk.left);
+    chunk.left.wait();
     const std::size_t count = std::min(chunk_bytes, bytes - at);
     std::memcpy(chunk.memory.get(), static_cast<const std::byte*>(from) + at, count);
     queue.copy(static_cast<std::byte*>(to) + at, chunk.memory.get(), count);
     chunk.left.record(queue);
   }
   queue.synchronize();
+}
+
+Buffer uploaded(Buffer host, Stream stream) {
+  if (stream.device().is_cpu()) return host;
+  Buffer there(host.name(), host.bytes(), stream.device());
+  upload(there.data(), host.data(), static_cast<std::size_t>(host.bytes()), stream);
+  return there;
 }
 
 }  // namespace hgt

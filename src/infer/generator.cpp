@@ -1,6 +1,7 @@
 #include "hgtrain/infer/generator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/checkpoint/checkpoint.h"
@@ -55,11 +56,7 @@ Tensor Generator::tensor(const Buffer& weights) const {
 Buffer Generator::load_weights(const std::string& folder, const std::string& which) {
   Buffer weights("weights", table_.total * static_cast<std::int64_t>(size_of(dtype_)));
   load_hf_weights(folder, table_, tensor(weights), which);
-  const Stream stream = device_.get();
-  if (stream.device().is_cpu()) return weights;
-  Buffer copy(weights.name(), weights.bytes(), stream.device());
-  upload(copy.data(), weights.data(), static_cast<std::size_t>(weights.bytes()), stream);
-  return copy;
+  return uploaded(std::move(weights), device_.get());
 }
 
 }  // namespace hgt

@@ -1,6 +1,7 @@
 #include "hgtrain/train/evaluate.h"
 
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,10 +31,7 @@ Buffer load_weights(const Config& config, const ParameterTable& table, const std
   if (comm.rank() == 0)
     load_hf_weights(config.model.init, table, Tensor(weights.data(), {table.total}, dtype), stem);
   comm.broadcast(weights.as<std::byte>(), 0);
-  if (stream.device().is_cpu()) return weights;
-  Buffer there(weights.name(), weights.bytes(), stream.device());
-  upload(there.data(), weights.data(), static_cast<std::size_t>(weights.bytes()), stream);
-  return there;
+  return uploaded(std::move(weights), stream);
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <thread>
 #include <vector>
 
 #include "hgtrain/comm/communicator.h"
@@ -37,11 +35,7 @@ inline void order_after(const CudaQueue& queue, const CudaQueue& other, CudaEven
 /// Blocks until the point has been passed. Throws the communicator's error if it failed in that
 /// time, because the device may then wait for ever.
 inline void wait_on_host(const CudaEvent& event, Communicator& comm) {
-  constexpr std::chrono::microseconds kPollInterval{20};
-  while (!event.done()) {
-    comm.check();
-    std::this_thread::sleep_for(kPollInterval);
-  }
+  event.wait([&] { comm.check(); });
 }
 
 }  // namespace hgt

@@ -132,6 +132,8 @@ class Run {
 
 RunOutcome Run::train() {
   measure_rates();
+  if (queue_ && comm_.size() > 1 && !config_.training.deterministic)
+    set_product_timing(*queue_, ProductTiming::kEnded);  // collectives share the GPU from now on
   make_model();
   start();
   take_steps();
@@ -151,9 +153,7 @@ void Run::measure_rates() {
   const DType dtype = config_.precision.compute_dtype();
   peak_rate_ = PeakRate::measure(stream_, dtype, comm_);
   if (options_.record_steps > 0) trace_.measure_ceilings(stream_, dtype);
-  if (queue_ && comm_.size() > 1 && !config_.training.deterministic)
-    set_product_timing(*queue_, ProductTiming::kEnded);  // collectives share the GPU from now on
-  restart_peak_memory();                                 // what it took is no part of training
+  restart_peak_memory();  // what it took is no part of training
   if (stream_.device().is_cpu()) choose_cpu_products(cpu_name(), options_.run_dir);
 }
 

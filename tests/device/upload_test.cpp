@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/device/thread_pool.h"
+
 #include "support/fake_cuda.h"
 
 using namespace hgt;
@@ -67,4 +69,13 @@ TEST_CASE("on the CPU, memory is copied") {
   std::vector<int> to(9);
   upload(to.data(), from.data(), 9 * sizeof(int), pool);
   CHECK(to == from);
+}
+
+TEST_CASE("on the CPU a buffer is uploaded by being passed on") {
+  ThreadPool pool(1);
+  Buffer buffer("weights", 12);
+  const void* const memory = buffer.data();
+  const Buffer there = uploaded(std::move(buffer), pool);
+  CHECK(there.data() == memory);
+  CHECK(there.bytes() == 12);
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,5 +64,9 @@ void require_device(const CudaProbe& probe);
 
 /// Throws the failure of a module call as an Error again.
 void check(CudaResult result);
+
+/// Page-locked host memory of a module, which need not be the process's own. It is not zeroed.
+using PinnedMemory = std::unique_ptr<void, CudaResult (*)(void*)>;
+PinnedMemory allocate_pinned(const CudaModule& module, std::size_t bytes);
 
 }  // namespace hgt

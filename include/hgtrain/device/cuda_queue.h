@@ -67,6 +67,8 @@ class CudaEvent {
   void make_wait(const CudaQueue& queue) const;
   /// Whether the point has been passed. Never blocks.
   bool done() const;
+  /// Blocks until the point has been passed, and calls `check` meanwhile, which may throw.
+  void wait(const std::function<void()>& check = [] {}) const;
   /// The time on the device between two points that have been passed.
   static double elapsed_ms(const CudaEvent& begin, const CudaEvent& end);
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
 
 namespace hgt {
@@ -10,5 +11,8 @@ namespace hgt {
 /// the host fills one while the device copies the other. On the CPU it copies the memory. Returns
 /// when all is there.
 void upload(void* to, const void* from, std::size_t bytes, Stream stream);
+
+/// A buffer of host memory on the stream's device: a copy, or the buffer itself on the CPU.
+Buffer uploaded(Buffer host, Stream stream);
 
 }  // namespace hgt
