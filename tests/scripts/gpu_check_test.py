@@ -142,7 +142,7 @@ class GpuCheckTest(unittest.TestCase):
         methods = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith('test_')]
         on_a_gpu = [method for method in methods if 'EMULATED' not in ''.join(map(ast.unparse, method.decorator_list))]
         self.assertLess(len(on_a_gpu), len(methods))
-        self.assertEqual([check.command[-1] for check in gpu_check().correct(pathlib.Path('programs'))[1:]],
+        self.assertEqual([check.command[-1] for check in gpu_check().trainings(pathlib.Path('programs'))],
                          ['CudaTest.' + method.name for method in on_a_gpu])
         for method in on_a_gpu:
             self.assertFalse([text for text in texts_for_a_gpu(method) if 'emulation: ' in text], method.name)
