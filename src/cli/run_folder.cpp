@@ -92,7 +92,8 @@ bool has_begun(const std::string& path) {
   if (!ignored && size > 0) return true;
   try {
     const std::optional<BranchOrigin> origin = read_origin(path);
-    return newest_checkpoint(path) || (origin && !origin->checkpoint.empty());
+    return newest_checkpoint(path) || !list_incomplete(path).empty() ||
+           (origin && !origin->checkpoint.empty());
   } catch (const Error&) {
     return true;  // it cannot be read now, but may be readable later
   }

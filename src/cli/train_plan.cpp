@@ -198,6 +198,7 @@ std::string resumed_checkpoint(const TrainFlags& flags) {
   if (flags.resume == "none") return "";
   if (flags.resume != "auto") return flags.resume;
   if (const auto newest = newest_checkpoint(flags.run_dir)) return newest->path;
+  require_whole_checkpoint(flags.run_dir);
   const auto origin = read_origin(flags.run_dir);
   return origin ? origin_folder(flags.run_dir, *origin) : "";
 }

@@ -180,6 +180,16 @@ std::vector<std::string> list_incomplete(const std::string& run_dir) {
   return folders;
 }
 
+void require_whole_checkpoint(const std::string& run_dir) {
+  const std::vector<std::string> incomplete = list_incomplete(run_dir);
+  if (incomplete.empty() || newest_checkpoint(run_dir)) return;
+  throw Error(
+      ErrorKind::kData,
+      fmt::format("no checkpoint of the run is whole: {} has no {}{}", incomplete.front(),
+                  kManifestName, incomplete.size() > 1 ? ", nor has any of the older ones" : ""),
+      "copy the missing files back, or start a new run, with another --run_dir");
+}
+
 std::optional<std::int64_t> saved_step(const std::string& folder) {
   if (!has_manifest(folder)) return std::nullopt;
   nlohmann::json json;

@@ -103,8 +103,10 @@ void resume(const std::string& folder, const Parts& parts, Start& start) {
   start.checkpoint = folder;
 }
 
-/// The checkpoint that the run's branch began at; nothing if it began at step 0.
+/// The checkpoint that the run's branch, which has saved none, began at; nothing if it began at
+/// step 0.
 std::vector<std::string> origin_of(const std::string& run_dir) {
+  require_whole_checkpoint(run_dir);
   const std::optional<BranchOrigin> origin = read_origin(run_dir);
   if (!origin || origin->checkpoint.empty()) return {};
   const std::string folder = origin_folder(run_dir, *origin);

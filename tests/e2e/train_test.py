@@ -291,6 +291,26 @@ class TrainTest(job.JobTest):
         self.assertNotIn('is skipped', self.job.train('partial', '--resume', 'auto'))
         self.assertEqual(self.job.losses('partial'), self.whole)
 
+    def test_a_run_whose_checkpoints_all_lack_their_manifest_does_not_begin_again(self):
+        shutil.copytree(self.job.folder / 'whole', self.job.folder / 'lost')
+        checkpoints = sorted((self.job.folder / 'lost/checkpoints').glob('step_*'))
+        manifests = {folder / 'manifest.json': (folder / 'manifest.json').read_bytes() for folder in checkpoints}
+        for manifest in manifests:
+            manifest.unlink()
+        before = self.job.losses('lost')
+        for _ in range(2):
+            out = self.job.train('lost', '--resume', 'auto', '--steps', STEPS + 1, '--checkpoint.keep_last_n', 1, exit_code=4)
+            self.assertIn(f'lost/checkpoints/step_{STEPS:08} has no manifest.json, nor has any of the older ones', out)
+            self.assertIn('hint: copy the missing files back, or start a new run, with another --run_dir', out)
+            (self.job.folder / 'lost/metrics.jsonl').rename(self.job.folder / 'lost/metrics')
+            self.assertIn('--resume auto', self.job.train('lost', exit_code=2))  # it still holds a run
+            (self.job.folder / 'lost/metrics').rename(self.job.folder / 'lost/metrics.jsonl')
+        self.assertEqual(sorted((self.job.folder / 'lost/checkpoints').glob('step_*')), checkpoints)
+        for manifest, content in manifests.items():
+            manifest.write_bytes(content)
+        self.job.train('lost', '--resume', 'auto')
+        self.assertEqual(self.job.losses('lost'), before)
+
     def test_changes_are_reported_by_a_job_that_makes_steps(self):
         shutil.copytree(self.job.folder / 'whole', self.job.folder / 'changed')
         resumed = 'changed', '--resume', 'auto', '--optimizer.params.lr', 1e-4
