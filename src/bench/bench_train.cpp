@@ -103,8 +103,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
     run.reset();
     device.emplace(/*cuda=*/true, static_cast<int>(config.hardware.threads),
                    config.training.deterministic);
-    if (config.training.deterministic)
-      set_product_timing(device->get().queue(), ProductTiming::kNone);
+    if (!config.times_products()) set_product_timing(device->get().queue(), ProductTiming::kNone);
     products.emplace(planned, device->get());
     for (std::int64_t i = 0; i < steps; ++i) products->time_each();
   }

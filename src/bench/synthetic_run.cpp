@@ -57,7 +57,7 @@ SyntheticRun::SyntheticRun(const Config& config, const Groups& groups)
   if (stream_.device().is_cpu()) {
     choose_cpu_products(cpu_name(), "");
   } else {
-    if (config.training.deterministic) set_product_timing(stream_.queue(), ProductTiming::kNone);
+    if (!config.times_products()) set_product_timing(stream_.queue(), ProductTiming::kNone);
     attention_ = use_attention(config_, stream_.queue());
   }
   const HostBuffers host(buffers_, config_, plan_, stream_);

@@ -132,7 +132,7 @@ class Run {
 
 RunOutcome Run::train() {
   measure_rates();
-  if (queue_ && comm_.size() > 1 && !config_.training.deterministic)
+  if (queue_ && comm_.size() > 1 && config_.times_products())
     set_product_timing(*queue_, ProductTiming::kEnded);  // collectives share the GPU from now on
   make_model();
   start();

@@ -115,7 +115,7 @@ std::string warm_up(const Config& config, int rank, int ranks, Store& store,
     }
   };
   const std::int64_t begin_ns = now_ns();
-  if (config.training.deterministic) {
+  if (!config.times_products()) {
     compute();
     return fmt::format("matrix products: cuBLAS's first algorithms{}", trouble);
   }

@@ -122,11 +122,7 @@ std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& 
                     environment.local_rank, count == 1 ? "is 1" : fmt::format("are {}", count)),
         "start fewer, or let them share: --hardware.oversubscribe true");
   auto queue = std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
-  // What is measured on a shared GPU says nothing to others.
-  if (config.training.deterministic)
-    set_product_timing(*queue, ProductTiming::kNone);
-  else if (config.hardware.oversubscribe)
-    set_product_timing(*queue, ProductTiming::kPrivate);
+  if (!config.times_products()) set_product_timing(*queue, ProductTiming::kNone);
   return queue;
 }
 

@@ -60,11 +60,11 @@ class CudaTest(unittest.TestCase):
         self.job.call('--config', f'{config}.json', '--run_dir', run, '--device', device, *args, exit_code=exit_code)
         return [(m['step'], m['loss'], m['grad_norm'], m.get('eval_loss')) for m in self.job.metrics(run)]
 
-    def assert_close(self, ours, cpus):
+    def assert_close(self, ours, cpus, tolerance=1e-4, name=''):
         self.assertEqual(len(ours), len(cpus))
         for one, other in zip(ours, cpus):
             for a, b in zip(one, other):
-                self.assertTrue(a == b or abs(a - b) <= 1e-4 * abs(b), (ours, cpus))
+                self.assertTrue(a == b or abs(a - b) <= tolerance * abs(b), (name, ours, cpus))
 
     def test_curves_equal_the_cpus_and_repeat_bit_for_bit(self):
         for name in MODELS:
@@ -162,6 +162,7 @@ class CudaTest(unittest.TestCase):
         logs = [(self.job.folder / f'shared/logs/rank_{rank}.log').read_text() for rank in range(2)]
         for log in logs:
             self.assertIn('communication backend: NCCL', log)
+            self.assertIn("matrix products: cuBLAS's first algorithms", log)
 
     def train_sharded(self, stage, run, *args, **options):
         """Trains in units of one block."""
@@ -178,7 +179,7 @@ class CudaTest(unittest.TestCase):
                 if EMULATED:  # real NCCL may add in another order
                     self.assertEqual(sharded, whole, f'{name}, stage {stage}')
                 else:
-                    self.assert_close(sharded, whole)
+                    self.assert_close(sharded, whole, name=f'{name}, stage {stage}')
 
     def test_zero_with_accumulation_equals_one_rank_with_and_without_graphs(self):
         one = self.train('accumulated', 'cpu', '--train_batch_size', 6, *WIDE)
@@ -195,15 +196,17 @@ class CudaTest(unittest.TestCase):
             self.assert_close(self.train_sharded(after, f'from{before}', '--resume', 'auto'), whole)
 
     def test_offloading_changes_no_more_than_the_cpus_rounding(self):
-        for name, stages, flags in (('fp32', (0, 1, 2, 3), ()), ('bf16', (1, 3), ('--bf16.enabled', 'true', '--training.ema_decay', 0.9)),
-                                    ('lamb', (2, 3), ('--optimizer.type', 'Lamb'))):
+        # An update that differs by a rounding may round a weight to another bf16.
+        for name, stages, tolerance, flags in (('fp32', (0, 1, 2, 3), 1e-4, ()),
+                                               ('bf16', (1, 3), 1e-2, ('--bf16.enabled', 'true', '--training.ema_decay', 0.9)),
+                                               ('lamb', (2, 3), 1e-4, ('--optimizer.type', 'Lamb'))):
             flags = '--train_batch_size', 4, *flags
             for stage in stages:
                 kinds = [OPTIMIZER, OPTIMIZER + WEIGHTS, WEIGHTS] if stage == 3 else [OPTIMIZER]
                 there = self.train_sharded(stage, f'{name}.{stage}.there', *flags)
                 for number, kind in enumerate(kinds):
                     moved = self.train_sharded(stage, f'{name}.{stage}.moved.{number}', *flags, *kind)
-                    self.assert_close(moved, there)
+                    self.assert_close(moved, there, tolerance, f'{name}, stage {stage}, {kind}')
         self.assertEqual(self.train_sharded(3, 'moved.again', *flags, *WEIGHTS), moved)
 
     def test_runs_resume_where_they_offload_and_where_they_do_not(self):
@@ -237,29 +240,26 @@ class CudaTest(unittest.TestCase):
                                  '--parallelism.tensor_parallel_size', 2, '--parallelism.sequence_parallel', splits, config=model)
                 self.assert_close(two, one)
 
+    @unittest.skipUnless(EMULATED, 'needs two GPUs')
     def test_ranks_choose_how_to_compute_products_before_they_connect(self):
-        os.environ['HGTRAIN_EMULATION_SHOW_PRODUCTS'] = ''
-        self.addCleanup(os.environ.pop, 'HGTRAIN_EMULATION_SHOW_PRODUCTS')
-        cache = os.environ.get('XDG_CACHE_HOME')
-        self.addCleanup(lambda: os.environ.pop('XDG_CACHE_HOME') if cache is None else os.environ.update(XDG_CACHE_HOME=cache))
+        before = dict(os.environ)
+        self.addCleanup(lambda: (os.environ.clear(), os.environ.update(before)))
+        os.environ.update(FAKE_GPUS='2', HGTRAIN_EMULATION_DEVICES='2', HGTRAIN_EMULATION_SHOW_PRODUCTS='')
         splits = {'data': ('--activation_checkpointing.mode', 'selective', '--activation_checkpointing.num_layers', 1),
                   'tensor': ('--parallelism.tensor_parallel_size', 2, '--parallelism.sequence_parallel', 'true'),
                   'context': ('--parallelism.context_parallel_size', 2), 'weights': ('--zero_optimization.stage', 3)}
         for name, flags in splits.items():
             os.environ['XDG_CACHE_HOME'] = str(self.job.folder / f'chosen.{name}')  # nothing was chosen before
-            self.train(f'chosen.{name}', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', '--steps', 2, '--model.n_layer', 3,
-                       '--training.seq_length', 16, *flags)
+            self.train(f'chosen.{name}', 'cuda', '--num_gpus', 2, '--steps', 2, '--model.n_layer', 3, '--training.seq_length', 16, *flags)
             first, second = ((self.job.folder / f'chosen.{name}/logs/rank_{rank}.log').read_text() for rank in range(2))
             chosen = re.search(r' matrix products: chose how to compute (\d+) in [\d.]+ s\n.* communication backend: ', first, re.S)
             self.assertIn(f' matrix products: {chosen[1]} computed as rank 0 chose, which has the same kind of GPU\n', second)
-            self.assertFalse((self.job.folder / f'chosen.{name}/hgtrain').exists(), 'choices of a shared GPU are kept')
-            if EMULATED:
-                self.assertIn('emulation: asked for', first)
-                for log in first, second:
-                    later = re.findall(r'emulation: asked for the algorithms of (.*)', log.split(' communication backend: ')[1])
-                    # Those that measure the device are square.
-                    of_steps = [shape for shape in later if not re.fullmatch(r'(\d{3,}) x \1 x \1', shape)]
-                    self.assertEqual(of_steps, [], f'{name}: not all products were chosen before the first step')
+            self.assertIn('emulation: asked for', first)
+            for log in first, second:
+                later = re.findall(r'emulation: asked for the algorithms of (.*)', log.split(' communication backend: ')[1])
+                # Those that measure the device are square.
+                of_steps = [shape for shape in later if not re.fullmatch(r'(\d{3,}) x \1 x \1', shape)]
+                self.assertEqual(of_steps, [], f'{name}: not all products were chosen before the first step')
 
     def test_context_ranks_on_one_gpu_equal_one_rank(self):
         for model, flags in ('gpt2', ()), ('llama', ('--activation_checkpointing.mode', 'full')):

@@ -204,20 +204,6 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the choices of a stream may be private") {
-  const TemporaryFolder caches;
-  setenv("XDG_CACHE_HOME", caches.path().c_str(), 1);
-  const GemmOperands x;
-  for (const auto timing : {ProductTiming::kPrivate, ProductTiming::kShared}) {
-    CudaStreamState stream;
-    stream.device = 100 + static_cast<int>(timing);  // each device has its cache
-    stream.product_timing = timing;
-    cuda::gemm(x.args, stream);
-    CHECK(choices_of(stream).size() == 1);
-    CHECK(list_folder(caches.path()).empty() == (timing == ProductTiming::kPrivate));
-  }
-}
-
 TEST_CASE("without memory to add to, cuBLAS's first candidate is used") {
   const TemporaryFolder folder;
   Process process(folder.path());

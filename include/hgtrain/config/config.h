@@ -108,6 +108,9 @@ struct Config {
   bool deterministic_attention() const {
     return hardware.cudnn_deterministic || training.deterministic;
   }
+  /// Whether matrix products on GPUs are timed (ProductTiming). While workers share a GPU, their
+  /// times say nothing.
+  bool times_products() const { return !training.deterministic && !hardware.oversubscribe; }
 };
 
 }  // namespace hgt

@@ -23,7 +23,7 @@ struct CudaStreamState {
   std::size_t scratch_bytes = 0;
   std::shared_ptr<GemmPlans> gemm_plans;    ///< state of products; the first one makes it
   std::shared_ptr<CudnnPlans> cudnn_plans;  ///< state of attention; null: cuDNN is not used
-  ProductTiming product_timing{};           ///< at first kShared
+  ProductTiming product_timing{};           ///< at first kTimed
 
   /// Makes the device current for this thread (a thread starts on device 0) and returns the stream.
   cudaStream_t use() const {

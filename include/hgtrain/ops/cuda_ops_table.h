@@ -366,10 +366,9 @@ struct SampleArgs {
 
 /// How the algorithm of a product is chosen.
 enum class ProductTiming : int {
-  kShared,   ///< the fastest; the choice is kept in a file, and other processes' choices are used
-  kPrivate,  ///< the fastest; the choice lasts as long as the process
-  kEnded,    ///< as was chosen before; otherwise as kNone, so that nothing is timed any more
-  kNone,     ///< cuBLAS's first-ranked one, and our own kernels for the epilogue
+  kTimed,  ///< the fastest; the choice is kept in a file, and other processes' choices are used
+  kEnded,  ///< as was chosen before; otherwise as kNone, so that nothing is timed any more
+  kNone,   ///< cuBLAS's first-ranked one, and our own kernels for the epilogue
 };
 
 /// How cuDNN computes attention.

@@ -26,9 +26,9 @@ void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tenso
           Stream stream);
 
 /// How algorithms are chosen for the products that the queue computes first from now on. At first,
-/// products are timed (kShared): another run has the same bits only if it finds the file of
+/// products are timed (kTimed): another run has the same bits only if it finds the file of
 /// choices. With kNone, the algorithm follows from the operands, the device and cuBLAS's version
-/// alone. The first product of the process on a device decides between shared and private choices.
+/// alone.
 void set_product_timing(const CudaQueue& queue, ProductTiming timing);
 
 /// Which algorithms were chosen by timing.

@@ -155,8 +155,8 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
   return plan;
 }
 
-/// One cache for all streams of a device; the first one decides whether it is private.
-std::shared_ptr<GemmCache> cache_of(int device, bool is_private) {
+/// One cache for all streams of a device.
+std::shared_ptr<GemmCache> cache_of(int device) {
   static std::mutex mutex;
   static std::map<int, std::shared_ptr<GemmCache>> caches;
   const std::lock_guard lock(mutex);
@@ -164,10 +164,9 @@ std::shared_ptr<GemmCache> cache_of(int device, bool is_private) {
   if (!cache) {
     cudaDeviceProp found{};
     HGT_CUDA_CHECK(cudaGetDeviceProperties(&found, device));
-    cache =
-        std::make_shared<GemmCache>(is_private ? "" : gemm_cache_folder(),
-                                    fmt::format("{}, {} multiprocessors, cuBLASLt {}", found.name,
-                                                found.multiProcessorCount, cublasLtGetVersion()));
+    cache = std::make_shared<GemmCache>(
+        gemm_cache_folder(), fmt::format("{}, {} multiprocessors, cuBLASLt {}", found.name,
+                                         found.multiProcessorCount, cublasLtGetVersion()));
   }
   return cache;
 }
@@ -183,8 +182,7 @@ GemmPlans::GemmPlans(std::shared_ptr<GemmCache> choices) : cache(std::move(choic
 GemmPlans& plans_of(CudaStreamState& stream) {
   (void)stream.use();
   if (!stream.gemm_plans) {
-    stream.gemm_plans = std::make_shared<GemmPlans>(
-        cache_of(stream.device, stream.product_timing == ProductTiming::kPrivate));
+    stream.gemm_plans = std::make_shared<GemmPlans>(cache_of(stream.device));
     stream.reserve(cuda::kProductWorkspaceBytes);
   }
   return *stream.gemm_plans;
