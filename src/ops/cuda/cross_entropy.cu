@@ -1,3 +1,5 @@
+#include <ptx.h>
+
 #include "kernel.h"
 
 // Bytes moved: the forward reads the logits once; with a gradient it reads them twice, the second
@@ -12,9 +14,9 @@ constexpr unsigned kThreads = 1024;
 
 constexpr float kLog2E = 1.44269504f;
 
-/// e to the power of x - base.
+/// e to the power of x - base, for x <= base.
 __device__ inline float exp_above(float x, float base) {
-  return exp2f((x - base) * kLog2E);
+  return exp2_or_zero(fmaf(x, kLog2E, -base * kLog2E));
 }
 
 /// A maximum, and the sum of exp(x - maximum) over the numbers added.

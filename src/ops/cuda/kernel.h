@@ -50,7 +50,16 @@ template <class T>
 struct alignas(16) Vector {
   T elements[kVector<T>];
 
-  __device__ float operator[](int i) const { return to_float(elements[i]); }
+  __device__ float operator[](int i) const {
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      // A bf16 is the high half of a float. This is one instruction; the conversion would be two.
+      unsigned pair = 0;
+      memcpy(&pair, elements + i / 2 * 2, sizeof pair);
+      return __uint_as_float(i % 2 == 0 ? pair << 16 : pair & 0xffff0000U);
+    } else {
+      return to_float(elements[i]);
+    }
+  }
   __device__ void set(int i, float x) { store(elements + i, x); }
 };
 
@@ -241,6 +250,10 @@ inline constexpr unsigned kWarp = 32;
 template <class T>
 __device__ T greater(T a, T b) {
   return b > a ? b : a;
+}
+/// The other one if one is NaN.
+__device__ inline float greater(float a, float b) {
+  return fmaxf(a, b);
 }
 
 template <class T>

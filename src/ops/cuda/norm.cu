@@ -65,24 +65,29 @@ __global__ void __launch_bounds__(kThreads<kHeld>, kBlocks<kWhole>)
   const RowThread thread(args.threads);
   if (thread.row >= op.positions * op.heads) return;
   const int width = static_cast<int>(op.width);
-  Vector<T> x[kHeld];
-  thread.read_row<kWhole>(row_of<const T>(op.x, thread.row, op.heads), width, x);
+  Vector<T> elements[kHeld];
+  thread.read_row<kWhole>(row_of<const T>(op.x, thread.row, op.heads), width, elements);
   if (op.branch.data != nullptr)
     thread.add_row<kWhole>(row_of<const T>(op.branch, thread.row, op.heads),
-                           row_of<T>(op.sum, thread.row, op.heads), width, x);
-  float mean = 0, squares = 0;
+                           row_of<T>(op.sum, thread.row, op.heads), width, elements);
+  float x[kHeld][kVector<T>], mean = 0, squares = 0;
+#pragma unroll
+  for (int v = 0; v < kHeld; ++v)
+    for (int i = 0; i < kVector<T>; ++i) x[v][i] = elements[v][i];
   if constexpr (kLayer) {
     float sum = 0;
 #pragma unroll
     for (int v = 0; v < kHeld; ++v)
       for (int i = 0; i < kVector<T>; ++i) sum += x[v][i];
     mean = mean_of<kLayer>(thread.sum(sum), width);
+#pragma unroll
+    for (int v = 0; v < kHeld; ++v)
+      for (int i = 0; i < kVector<T>; ++i)  // 0 behind the row
+        x[v][i] = thread.column<T>(v) + (kWhole ? 0 : i) < width ? x[v][i] - mean : 0;
   }
 #pragma unroll
   for (int v = 0; v < kHeld; ++v)
-    for (int i = 0; i < kVector<T>; ++i)
-      if (!kLayer || thread.column<T>(v) + i < width)  // x is 0 behind the row, not x - mean
-        squares += (x[v][i] - mean) * (x[v][i] - mean);
+    for (int i = 0; i < kVector<T>; ++i) squares += x[v][i] * x[v][i];
   const float rstd = 1.0f / sqrtf(mean_of<kLayer>(thread.sum(squares), width) + op.eps);
   T* const row = row_of<T>(op.y, thread.row, op.heads);
 #pragma unroll
@@ -92,7 +97,7 @@ __global__ void __launch_bounds__(kThreads<kHeld>, kBlocks<kWhole>)
     Vector<T> y;
     if constexpr (kLayer) {
       const Vector<T> b = read_of_row<kWhole>(static_cast<const T*>(op.bias) + c, left);
-      for (int i = 0; i < kVector<T>; ++i) y.set(i, (x[v][i] - mean) * rstd * g[i] + b[i]);
+      for (int i = 0; i < kVector<T>; ++i) y.set(i, x[v][i] * rstd * g[i] + b[i]);
     } else {
       for (int i = 0; i < kVector<T>; ++i) y.set(i, x[v][i] * rstd * g[i]);
     }
@@ -112,7 +117,7 @@ __global__ void __launch_bounds__(kThreads<kHeld>, kBlocksBwd<kHeld>)
   constexpr int kV = kVector<T>, kSums = kLayer ? 2 : 1;
   const NormBwdArgs& op = args.op;
   const RowThread thread(args.threads);
-  const std::int64_t stride = gridDim.x * (blockDim.x / args.threads);
+  const std::int64_t stride = gridDim.x * thread.rows_of_block();
   const int width = static_cast<int>(op.width);
   const T* const gain = static_cast<const T*>(op.gain);
   float columns[kSums * kHeld * kV] = {};  // dgain, then dbias

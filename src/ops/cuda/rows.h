@@ -75,10 +75,13 @@ struct RowThread {
   std::int64_t row;
 
   __device__ explicit RowThread(unsigned threads_of_row)
-      : index(threadIdx.x % threads_of_row),
+      : index(threads_of_row == kWarp ? threadIdx.x % kWarp : threadIdx.x),
         threads(threads_of_row),
-        row(std::int64_t{blockIdx.x} * (blockDim.x / threads_of_row) +
-            threadIdx.x / threads_of_row) {}
+        row(blockIdx.x * rows_of_block() + (threads == kWarp ? threadIdx.x / kWarp : 0)) {}
+
+  __device__ std::int64_t rows_of_block() const {
+    return threads == kWarp ? blockDim.x / kWarp : 1;
+  }
 
   /// The first column of the thread's vector `i`.
   template <class T>
@@ -120,8 +123,8 @@ struct RowThread {
   template <int kCount>
   __device__ void add_rows_of_block(float (&values)[kCount]) const {
     __shared__ float sent[kCount][kWarp];
-    const unsigned own = threadIdx.x / threads, rows = blockDim.x / threads;
-    for (unsigned from = 1; from < rows; ++from) {  // a row is a warp then
+    const unsigned own = threads == kWarp ? threadIdx.x / kWarp : 0;
+    for (unsigned from = 1; from < rows_of_block(); ++from) {  // a row is a warp then
       if (own == from)
         for (int i = 0; i < kCount; ++i) sent[i][index] = values[i];
       __syncthreads();
