@@ -38,7 +38,7 @@ struct JobEnded {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 6;
+inline constexpr std::uint32_t kAgentVersion = 7;
 
 /// The first message of an agent that has dialled the coordinator: who it is.
 struct Join {
@@ -169,6 +169,15 @@ struct ChannelBroken {
   std::int32_t rank = 0;
   std::string why;
   static auto fields(auto& m) { return std::tie(m.attempt, m.rank, m.why); }
+};
+
+/// A signal has stopped a worker's process for 2 s, or another one has continued it.
+struct RankStopped {
+  static constexpr MessageKind kKind = MessageKind::kRankStopped;
+  std::uint32_t attempt = 0;
+  std::int32_t rank = 0;
+  bool stopped = false;
+  static auto fields(auto& m) { return std::tie(m.attempt, m.rank, m.stopped); }
 };
 
 /// A worker's program has ended.

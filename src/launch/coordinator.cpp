@@ -157,6 +157,12 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
     case MessageKind::kChannelBroken:
       return with<ChannelBroken>(
           frame, [&](const auto& message) { on_broken(view_of(message.rank, link), message.why); });
+    case MessageKind::kRankStopped:
+      return with<RankStopped>(frame, [&](const auto& message) {
+        Pulse& pulse = view_of(message.rank, link).pulse;
+        pulse.stopped = message.stopped;
+        if (!pulse.greeted) pulse.heard_ns = now_ns();
+      });
     case MessageKind::kEnded:
       return with<Ended>(
           frame, [&](const auto& message) { on_ended(view_of(message.rank, link), message); });

@@ -97,7 +97,7 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
   };
   const Pulse* quiet = nullptr;
   for (const Pulse& pulse : pulses)
-    if (older(pulse.heard_ns, pulse.greeted ? silent : still) &&
+    if (older(pulse.heard_ns, pulse.greeted || pulse.stopped ? silent : still) &&
         (!quiet || pulse.heard_ns < quiet->heard_ns))
       quiet = &pulse;
   if (quiet)

@@ -17,6 +17,7 @@ struct Pulse {
   std::int64_t heard_ns = 0;    ///< when the last heartbeat came
   std::int64_t changed_ns = 0;  ///< when a heartbeat last differed from the one before
   bool greeted = true;          ///< it has sent its hello; until then it may be slow to load
+  bool stopped = false;         ///< its process has been stopped by a signal
 
   /// The longest pause without progress in steps, or in evaluations, after which the rank
   /// continued.
@@ -45,9 +46,9 @@ struct Hang {
 };
 
 /// The rank that hangs, if any. That is a rank from which nothing came for `silent` (for `still`
-/// before its hello). Otherwise, if all ranks have made no progress for longer than their budgets,
-/// which are at most `still`, it is the rank that the others wait for: the one behind the others
-/// and, among several, the one that stopped first.
+/// before its hello, unless it is stopped). Otherwise, if all ranks have made no progress for
+/// longer than their budgets, which are at most `still`, it is the rank that the others wait for:
+/// the one behind the others and, among several, the one that stopped first.
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
                               std::chrono::milliseconds silent, std::chrono::milliseconds still);
 

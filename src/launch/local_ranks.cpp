@@ -256,8 +256,12 @@ std::string LocalRanks::port_user_at_the_end() const {
 /// Whoever waits for a rank that is stopped should know that it is no hang.
 void LocalRanks::name_if_stopped(const Worker& worker) {
   int& checks = stopped_checks_[worker.rank()];
+  const bool was_stopped = checks >= kStoppedChecks;
   checks = worker.is_stopped() ? checks + 1 : 0;
-  if (checks == kStoppedChecks)
+  const bool is_stopped = checks >= kStoppedChecks;
+  if (is_stopped == was_stopped) return;
+  context_.link.send(RankStopped{attempt(), worker.rank(), is_stopped});
+  if (is_stopped)
     context_.link.send(Notice{
         fmt::format("rank {0} has been stopped by a signal; on {1}, `kill -CONT {2}` continues it",
                     worker.rank(), host_name(), worker.pid())});

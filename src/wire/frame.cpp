@@ -17,7 +17,7 @@ bool is_from(std::uint8_t kind, MessageKind first, MessageKind last) {
 bool is_known(std::uint8_t kind) {
   return is_from(kind, MessageKind::kHello, MessageKind::kEvent) ||
          is_from(kind, MessageKind::kStoreValue, MessageKind::kShowStacks) ||
-         is_from(kind, MessageKind::kPortReserved, MessageKind::kFilesReady) ||
+         is_from(kind, MessageKind::kPortReserved, MessageKind::kRankStopped) ||
          is_from(kind, MessageKind::kReservePort, MessageKind::kRemoteCommand) ||
          is_from(kind, MessageKind::kPart, MessageKind::kJobEnded) ||
          is_from(kind, MessageKind::kAskStatus, MessageKind::kAskConsole) ||

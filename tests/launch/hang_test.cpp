@@ -105,6 +105,8 @@ TEST_CASE("a rank that has yet to say hello may take longer to load, but not for
   loading.greeted = false;
   CHECK_FALSE(at(100, {pulse(0, 8, 99, 99), loading}));
   CHECK(at(110, {pulse(0, 8, 109, 109), loading})->rank == 1);
+  loading.stopped = true;
+  CHECK(at(100, {pulse(0, 8, 99, 99), loading})->rank == 1);
 }
 
 TEST_CASE("if all stand still, the one that is behind is named, and what the others wait for") {

@@ -57,6 +57,7 @@ TEST_CASE("a rank that somebody has stopped is named, with the command that cont
   CHECK(host.wait_for<Notice>().text.find("rank 0 has been stopped by a signal; on ") == 0);
   CHECK(host.all<Notice>()[0].text.find(fmt::format("`kill -CONT {}`", worker)) !=
         std::string::npos);
+  CHECK(host.wait_for<RankStopped>().stopped);
   kill(worker, SIGCONT);
   CHECK(WEXITSTATUS(host.wait_for<Ended>().wait_status) == 3);
 }

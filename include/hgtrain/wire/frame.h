@@ -46,6 +46,7 @@ enum class MessageKind : std::uint8_t {
   kPullBlock = 50,
   kPullHash = 51,
   kFilesReady = 52,
+  kRankStopped = 53,
   // coordinator to agent
   kReservePort = 64,
   kSpawn = 65,
