@@ -88,7 +88,10 @@ LocalRanks::LocalRanks(Context context, const Spawn& order)
 void LocalRanks::start() {
   prepare_host();
   try {
-    for (int i = 0; i < order_.num_ranks; ++i) start_worker(order_.first_rank + i);
+    for (int i = 0; i < order_.num_ranks; ++i) {
+      start_worker(order_.first_rank + i);
+      renew_leases();
+    }
   } catch (...) {
     for (const auto& worker : workers_) worker->kill_and_wait();
     throw;
@@ -96,6 +99,13 @@ void LocalRanks::start() {
   for (const auto& worker : workers_)
     context_.link.send(Spawned{order_.attempt, worker->rank(), worker->pid()});
   watch_workers();
+}
+
+/// Many workers on a busy machine can take longer to start than a lease lasts.
+void LocalRanks::renew_leases() {
+  if (context_.lease.count() == 0) return;
+  context_.link.send(Beat{.at_ns = now_ns()});
+  for (const auto& worker : workers_) worker->renew_lease();
 }
 
 /// Makes this process like the launcher's shell: its children inherit that. Then the log folder.

@@ -60,6 +60,7 @@ class LocalRanks {
  private:
   void prepare_host();
   void start_worker(int rank);
+  void renew_leases();
   int core_sharers() const;
   Worker::Events worker_events();
   void on_ended(const Worker& worker);

@@ -50,6 +50,16 @@ TEST_CASE("the report of an end says whether a signal of the launcher came befor
   CHECK(ours.signalled);
 }
 
+TEST_CASE("the launcher hears from an agent after each rank that it starts") {
+  AgentHost host(std::chrono::hours(1));
+  host.link->send(Welcome{3'600'000});
+  Spawn order = shell_ranks("exit 0");
+  order.world_size = order.num_ranks = 8;
+  host.link->send(order);
+  host.wait_for<Spawned>(8);
+  CHECK(host.all<Beat>().size() >= 8);
+}
+
 TEST_CASE("a rank that somebody has stopped is named, with the command that continues it") {
   AgentHost host;
   host.link->send(shell_ranks("echo pid=$$; kill -STOP $$; exit 3"));
