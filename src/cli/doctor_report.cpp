@@ -83,17 +83,24 @@ std::string links_text(const std::vector<VisibleGpu>& gpus) {
   return text;
 }
 
+/// What a row says of the CUDA module, which its name is already.
+std::string without_subject(const std::string& problem) {
+  constexpr std::string_view kSubject = "the CUDA module ";
+  return problem.starts_with(kSubject) ? problem.substr(kSubject.size()) : problem;
+}
+
 std::string gpus_text(const Machine& m, const Diagnosis& d) {
   const GpuList& all = m.devices.machine;
   std::string driver =
       known(all.driver_version.empty() ? m.files.kernel_driver : all.driver_version,
-            m.driver.opened ? "" : "none");
+            m.driver.opened ? "of unknown version" : "none");
   if (m.driver.version > 0) driver += ", supports CUDA " + cuda_version_text(m.driver.version);
   std::string text = row("driver", driver);
   for (const CudaLibrary& library : m.libraries)
     text += row(library.name,
                 library.file.empty() ? "not found" : library.version + "  " + library.file);
-  text += row("CUDA module", m.module.opened ? m.module.build : known(m.module.problem, "unknown"));
+  text += row("CUDA module", m.module.opened ? m.module.build
+                                             : known(without_subject(m.module.problem), "unknown"));
   text += row("GPUs", d.gpus + ": " + m.devices.found);
   for (std::size_t i = 0; i < m.devices.gpus.size(); ++i)
     text += row("", gpu_text(i, m.devices.gpus[i]));

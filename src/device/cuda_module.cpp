@@ -26,10 +26,6 @@ constexpr const char* kCpuHint = "--device cpu needs no GPU";
 /// The runtime says so without a driver, too.
 constexpr int kInsufficientDriver = 35;
 
-std::string cuda_version(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 const CudaTables* tables_of(void* library, const std::string& file) {
   const auto function = reinterpret_cast<CudaTablesFunction>(dlsym(library, kCudaTablesSymbol));
   if (function == nullptr)
@@ -59,10 +55,12 @@ std::array<const char*, 2> module_files(int driver_version) {
 const CudaTables* open_module(const std::string& file, std::vector<fs::path>& folders) {
   const OpenedLibrary opened = open_library(file, folders);
   if (!opened.missing.empty())
-    throw Error(ErrorKind::kDevice,
-                fmt::format("the CUDA module needs {}, which was not found", opened.missing),
-                "install the CUDA toolkit and NCCL it was built with (or PyPI's nvidia-cublas and "
-                "nvidia-nccl wheels), or name their folder in LD_LIBRARY_PATH")
+    throw Error(
+        ErrorKind::kDevice,
+        fmt::format("the CUDA module needs {}, which was not found", opened.missing),
+        "install the CUDA toolkit and NCCL it was built with, or PyPI's wheels "
+        "(nvidia-cublas nvidia-nccl-cu13; for CUDA 12, nvidia-cublas-cu12 nvidia-nccl-cu12), "
+        "or name their folder in LD_LIBRARY_PATH")
         .in(file);
   if (opened.handle == nullptr)
     throw Error(ErrorKind::kDevice, "the CUDA module cannot be opened: " + opened.why, kCpuHint)
@@ -145,9 +143,9 @@ void require_device(const CudaProbe& probe) {
     throw Error(
         ErrorKind::kDevice,
         fmt::format("the NVIDIA driver is too old: it supports CUDA {}, this build needs {}",
-                    cuda_version(probe.driver_version), cuda_version(probe.runtime_version)),
-        fmt::format("update the driver, or build with a CUDA {} toolkit",
-                    cuda_version(probe.driver_version)));
+                    cuda_version_text(probe.driver_version),
+                    cuda_version_text(probe.runtime_version)),
+        hint_for_old_driver(probe.driver_version));
   if (probe.status == kNoDevice || (probe.status == 0 && probe.device_count == 0)) {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
     throw Error(

@@ -35,4 +35,9 @@ std::string cuda_version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+std::string hint_for_old_driver(int driver_version) {
+  return fmt::format("update the driver (CUDA 12 needs 525.60 or newer, CUDA 13 580.65){}",
+                     driver_version / 1000 == 12 ? ", or build with a CUDA 12 toolkit" : "");
+}
+
 }  // namespace hgt

@@ -108,19 +108,18 @@ Found not_started(const Machine& m) {
                            "-c=0"}};
 }
 
-/// The driver must support the toolkit's major version.
+/// The driver must support the toolkit's major version, which is at least 12.
 Found too_old_driver(const Machine& m) {
   int needed = m.module.runtime_version;
   for (const CudaLibrary& library : m.libraries)
     if (needed == 0 && library.name == "CUDA runtime") needed = library.number;
+  needed = std::max(needed, 12000);
   if (m.driver.version == 0 || m.driver.version / 1000 >= needed / 1000) return std::nullopt;
   return GpuFinding{
       "driver_too_old",
-      {fmt::format("{} is too old: it supports CUDA {}, but the toolkit is CUDA {}", driver_name(m),
-                   cuda_version_text(m.driver.version), cuda_version_text(needed)),
-       fmt::format("update the driver (CUDA 12 needs 525.60 or newer, CUDA 13 580.65), or build "
-                   "with a CUDA {} toolkit",
-                   m.driver.version / 1000)}};
+      {fmt::format("{} is too old: it supports CUDA {}, but this build needs CUDA {}",
+                   driver_name(m), cuda_version_text(m.driver.version), cuda_version_text(needed)),
+       hint_for_old_driver(m.driver.version)}};
 }
 
 /// The oldest architecture in "0.1.0, CUDA 13.0, sm_75 sm_80"; 0 if it names none.

@@ -63,6 +63,7 @@ class DoctorTest(unittest.TestCase):
         self.assertGreater(said['resources']['usable_cores'], 0)
         self.assertEqual(set(said['resources']['limits']), {'nofile', 'memlock', 'nproc'})
         self.assertIsInstance(said['network']['interfaces'], list)
+        self.assertIn('\nCUDA module   hgtrain_cuda.so was not found\n', self.doctor())
 
     def test_driver_libraries_and_gpus_are_listed(self):
         self.install_all()
@@ -90,7 +91,7 @@ class DoctorTest(unittest.TestCase):
 
     def test_a_driver_that_is_too_old_for_the_toolkit_is_a_problem(self):
         self.install_all()
-        self.state('driver_too_old', 'it supports CUDA 12.4, but the toolkit is CUDA 13', FAKE_GPUS=1, FAKE_DRIVER_CUDA=12040)
+        self.state('driver_too_old', 'it supports CUDA 12.4, but this build needs CUDA 13', FAKE_GPUS=1, FAKE_DRIVER_CUDA=12040)
 
     def test_a_driver_of_cuda_12_is_served_by_the_module_for_it(self):
         self.install_all()

@@ -112,8 +112,14 @@ TEST_CASE("a driver must support the toolkit's major version") {
   Machine m = healthy();
   m.driver.version = 12040;
   CHECK(problem_of(m, "driver_too_old") ==
-        "the NVIDIA driver 580.65.06 is too old: it supports CUDA 12.4, but the toolkit is CUDA "
+        "the NVIDIA driver 580.65.06 is too old: it supports CUDA 12.4, but this build needs CUDA "
         "13.0");
+  CHECK_THAT(diagnose(m).problems[0].hint, Catch::Contains("or build with a CUDA 12 toolkit"));
+  m.driver.version = 11080;
+  m.module = {.problem = "the CUDA module needs libcublasLt.so.13, which was not found"};
+  CHECK_THAT(problem_of(m, "driver_too_old"), Catch::Contains("needs CUDA 12.0"));
+  CHECK_THAT(diagnose(m).problems[0].hint, !Catch::Contains("build"));
+  m.driver.version = 12040;
   m.module = {.problem = "there is none", .hint = "build it"};
   m.libraries = {{"CUDA runtime", "libcudart.so.13", "13.0", 13000}};
   problem_of(m, "driver_too_old");

@@ -20,4 +20,7 @@ CudaDriver ask_cuda_driver(const std::string& library = "libcuda.so.1");
 /// "13.0" for 13000.
 std::string cuda_version_text(int version);
 
+/// What to do if the driver is too old for the CUDA version of this build. No build is for CUDA 11.
+std::string hint_for_old_driver(int driver_version);
+
 }  // namespace hgt
