@@ -18,7 +18,7 @@ constexpr int kMinSeconds = 300;  // of the time limit
 
 /// Whether #SBATCH lines and the name of a job's output take the text literally.
 bool is_name(const std::string& text) {
-  return text.find_first_of(" \t\r\n'\"\\#%") == std::string::npos;
+  return text.find_first_of(" \t\v\f\r\n'\"\\#%") == std::string::npos;
 }
 
 class SubmitSlurm final : public Command {

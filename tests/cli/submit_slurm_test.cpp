@@ -38,7 +38,8 @@ TEST_CASE("a job has the config's name, unless Slurm would change it") {
                                    {"it's.json", "hgtrain"},
                                    {"100%j.json", "hgtrain"},
                                    {"#1.json", "hgtrain"},
-                                   {"a b.json", "hgtrain"}}) {
+                                   {"a b.json", "hgtrain"},
+                                   {"a\vb.json", "hgtrain"}}) {
     std::filesystem::copy(kConfigOfGpt2, folder / file);
     const Outcome printed =
         run_program(fmt::format("submit slurm \"{}\" --gpus 8 --time 5 --dry_run", folder / file));

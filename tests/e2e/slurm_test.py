@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -20,7 +21,7 @@ SlurmctldHost=head({net}.254)
 SlurmctldPort=16817
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={folder}/munge.socket,cred_expire=15
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -199,7 +200,7 @@ class SlurmTest(HostsCase):
 
     def wait_for_job(self, folder, job, condition):
         output = folder / f'config-{job}.out'
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not condition():
             self.assertLess(time.monotonic(), deadline, (output.read_text() if output.exists() else '') + self.state(job))
             time.sleep(0.05)
@@ -222,7 +223,12 @@ class SlurmTest(HostsCase):
         with self.submitted('preempted') as (folder, job):
             subprocess.run(['timeout', '60', 'srun', '-p', 'first', '-N2', '--exclusive', 'true'], env=self.env, check=True, capture_output=True)
             self.wait_for_job(folder, job, lambda: 'Restarts=1' in self.state(job))
-            self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')))
+            saved = sorted((folder / 'run/checkpoints').glob('step_*'))[-1]
+            last = int(saved.name.split('_')[1])
+            metrics = folder / 'run/metrics.jsonl'
+            self.wait_for_job(folder, job, lambda: f'"step":{last + 1},' in metrics.read_text())  # Slurm lets it wait for cred_expire first
+            self.assertIn(f'resuming from step {last}: {saved.relative_to(folder)}\n', (folder / f'config-{job}.out').read_text())
+            self.assertEqual(re.findall(r'"step":(\d+)', metrics.read_text())[:last + 1], [str(step) for step in range(1, last + 2)])
 
     def test_a_submitted_training_that_is_stopped_stays_ended(self):
         with self.submitted('stopped') as (folder, job):
