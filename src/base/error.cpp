@@ -21,6 +21,11 @@ Error& Error::also(Error other) {
   return *this;
 }
 
+Error& Error::note(std::string text) {
+  notes_.push_back(std::move(text));
+  return *this;
+}
+
 std::string Error::text() const {
   std::string text = message_;
   for (const std::string& where : context_) text += fmt::format("\n  in {}", where);
@@ -32,6 +37,8 @@ std::string Error::text() const {
 std::string Error::render(const std::string& program) const {
   std::string text = fmt::format("{}: error: {}\n", program, this->text());
   for (const Error& other : others_) text += other.render(program);
+  for (const std::string& note : notes_)
+    text += fmt::format("{}: note: {}\n", program, printable(note));
   return text;
 }
 

@@ -43,8 +43,8 @@ DType check_model(const std::string& path, const ModelConfig& model) {
     throw Error(
         ErrorKind::kConfig,
         fmt::format("{} belongs to another model:\n    {}", path, fmt::join(differences, "\n    ")),
-        "resume with the config the run was started with, or start a new run from these weights "
-        "with model.init and another --run_dir");
+        "resume with the config the run was started with, or start a new run with another "
+        "--run_dir");
   const std::string weights = parse_json<nlohmann::json>(text).value("torch_dtype", "float32");
   return weights == "bfloat16" ? DType::kBF16 : weights == "float16" ? DType::kF16 : DType::kF32;
 }

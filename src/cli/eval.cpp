@@ -63,11 +63,18 @@ class Eval final : public Command {
   /// If only one of config and model is given, derives the other: the model of the config's run, or
   /// the config of the model's run.
   void choose_model() {
+    if (!flags_.config.empty()) flags_.config_text = read_config(flags_.config);
     if (model_.empty()) model_ = flags_.run_dir;
-    if (model_.empty() && !flags_.config.empty()) model_ = default_run_dir(flags_.config);
+    const bool is_of_config = model_.empty() && !flags_.config.empty();
+    if (is_of_config) model_ = default_run_dir(flags_.config);
     if (model_.empty())
       throw Error(ErrorKind::kConfig, "neither a config nor a model is named",
                   "name the model of a run, --model RUN, or a config: --config FILE");
+    if (is_of_config && !path_exists(model_, ErrorKind::kConfig))
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("there is no run folder {}: {} has not been trained yet", model_,
+                              flags_.config),
+                  "train first, or name a model: --model FOLDER");
     model_ = checkpoint_folder(model_);
     if (!path_exists(model_, ErrorKind::kConfig))
       throw Error(ErrorKind::kConfig, fmt::format("there is no model {}", model_),
@@ -77,7 +84,7 @@ class Eval final : public Command {
     flags_.config = config_of_run(model_);
     if (flags_.config.empty())
       throw Error(ErrorKind::kConfig,
-                  fmt::format("{} is in no run folder that would have a config", model_),
+                  fmt::format("{} belongs to no run, so it has no config", model_),
                   "name the config that says how long samples are and how large a batch is: "
                   "--config FILE");
   }

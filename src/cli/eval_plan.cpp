@@ -139,7 +139,7 @@ EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overri
   overrides.insert(overrides.end(), {"model", nlohmann::json{{"init", model}}.dump()});
   if (!flags.device.empty()) add_short_flag(overrides, "--device", "hardware.device", flags.device);
   // The number of workers is left open: a batch that training splits evenly need not be here.
-  LoadResult loaded = load_config(flags.config, {.overrides = overrides, .splits_model = false});
+  LoadResult loaded = load_config_of(flags, {.overrides = overrides, .splits_model = false});
   point_to_own_config(flags.config, model, loaded);
   loaded.throw_errors();
   const Devices devices = choose_devices(flags, loaded);

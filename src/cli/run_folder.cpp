@@ -41,8 +41,8 @@ constexpr std::array kNotFrozen{std::string_view("/model/init"),
 
 /// Whether the key is a path of data. The checkpoint shows whether it is the same data.
 bool is_data_path(std::string_view pointer) {
-  return (pointer.starts_with("/data/train_data_path/") ||
-          pointer.starts_with("/data/valid_data_path/")) &&
+  return (pointer.starts_with("/data/train_data_path") ||
+          pointer.starts_with("/data/valid_data_path")) &&
          !pointer.ends_with("/weight");
 }
 
@@ -198,6 +198,13 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
   return folder;
 }
 
+std::optional<nlohmann::json> read_given_config(const std::string& path) {
+  const std::string file = path + "/config.json";
+  if (!is_run_folder(path) || !path_exists(file)) return std::nullopt;
+  nlohmann::json json = try_parse_json<nlohmann::json>(read_file(file, kMaxResolvedBytes));
+  return json.is_object() ? std::optional(std::move(json)) : std::nullopt;
+}
+
 std::optional<std::int64_t> batch_size_of_run(const std::string& path) {
   if (!is_run_folder(path) || !has_begun(path)) return std::nullopt;
   const std::optional<nlohmann::json> json = read_resolved_config(path);
@@ -244,11 +251,12 @@ SharedMark::~SharedMark() {
 
 namespace {
 
-/// All values by JSON pointer. A list of numbers is one value.
+/// All values by JSON pointer. A list of numbers or of one text is one value.
 nlohmann::json values_of(const nlohmann::json& config, const std::string& pointer = "") {
   nlohmann::json out = nlohmann::json::object();
   const bool is_value = !config.is_structured() || config.empty() ||
-                        (config.is_array() && config.front().is_number());
+                        (config.is_array() && (config.front().is_number() ||
+                                               (config.size() == 1 && config.front().is_string())));
   if (is_value) {
     out[pointer] = config;
     return out;
@@ -257,29 +265,53 @@ nlohmann::json values_of(const nlohmann::json& config, const std::string& pointe
   return out;
 }
 
+/// A value that changed: "training.seed: 2, was 1", or "absent".
+struct Change {
+  std::string pointer, text;
+};
+
+std::vector<Change> changes_between(const nlohmann::json& previous, const nlohmann::json& now) {
+  std::vector<Change> out;
+  const auto before = values_of(previous), after = values_of(now);
+  auto all = after;
+  all.update(before);
+  for (const auto& [pointer, unused] : all.items()) {
+    const auto text_in = [&, &at = pointer](const nlohmann::json& values) {
+      return values.contains(at) ? values[at].dump() : "absent";
+    };
+    const std::string is = text_in(after), was = text_in(before);
+    if (is != was)
+      out.push_back({pointer, fmt::format("{}: {}, was {}", dotted(pointer), is, was)});
+  }
+  return out;
+}
+
 }  // namespace
 
-std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now) {
-  std::vector<std::string> frozen, changes;
-  const auto before = values_of(previous), after = values_of(now);
-  for (const auto& [pointer, value] : after.items()) {
-    const std::string was = before.contains(pointer) ? before[pointer].dump() : "absent";
-    if (was == value.dump()) continue;
-    auto& list = is_frozen(pointer) ? frozen : changes;
-    list.push_back(fmt::format("{}: {}, was {}", dotted(pointer), value.dump(), was));
+void require_same_training(const nlohmann::json& previous, const nlohmann::json& now) {
+  std::vector<std::string> frozen;
+  bool is_other_model = false;
+  for (const Change& change : changes_between(previous, now)) {
+    if (!is_frozen(change.pointer)) continue;
+    frozen.push_back(change.text);
+    is_other_model |= change.pointer.starts_with("/model/");
   }
-  for (const auto& [pointer, value] : before.items())
-    if (!after.contains(pointer))
-      (is_frozen(pointer) ? frozen : changes)
-          .push_back(fmt::format("{}: absent, was {}", dotted(pointer), value.dump()));
-  if (!frozen.empty())
-    throw Error(
-        ErrorKind::kConfig,
-        fmt::format("a resumed run cannot change what its checkpoint was made with:\n    {}",
-                    fmt::join(frozen, "\n    ")),
-        "set these back; or start a new run from this one's weights: model.init with the "
-        "checkpoint's folder, and another --run_dir");
-  return changes;
+  if (frozen.empty()) return;
+  const std::string list = fmt::format("{}", fmt::join(frozen, "\n    "));
+  if (is_other_model)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("a resumed run cannot change its model:\n    {}", list),
+                "set it back, or start a new run with another --run_dir");
+  throw Error(ErrorKind::kConfig,
+              fmt::format("a resumed run cannot change its batches:\n    {}", list),
+              "set it back; or start a new run from this one's weights: model.init with the "
+              "checkpoint's folder, and another --run_dir");
+}
+
+std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now) {
+  std::vector<std::string> out;
+  for (Change& change : changes_between(previous, now)) out.push_back(std::move(change.text));
+  return out;
 }
 
 }  // namespace hgt

@@ -29,6 +29,9 @@ RunFolder claim_run_folder(const std::string& path, bool resume);
 /// system has no locks.
 std::optional<File> try_lock(const std::string& path);
 
+/// config.json of the run in the folder at `path`; nullopt if no run there has one.
+std::optional<nlohmann::json> read_given_config(const std::string& path);
+
 /// train_batch_size of the run in the folder at `path`; nullopt if no run there says it.
 std::optional<std::int64_t> batch_size_of_run(const std::string& path);
 
@@ -70,8 +73,11 @@ class SharedMark {
   const std::string path_;
 };
 
-/// What a resumed run changes, "training.train_iters: 200, was 100" each. Error(kConfig) names the
-/// changes that are not allowed, because the model or the batches would be different.
+/// Error(kConfig) names what a resumed run must not change, because the model or the batches would
+/// be different. Both configs are resolved ones.
+void require_same_training(const nlohmann::json& previous, const nlohmann::json& now);
+
+/// All that differs, "training.train_iters: 200, was 100" each.
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now);
 
 }  // namespace hgt

@@ -39,13 +39,14 @@
 namespace hgt {
 namespace {
 
-/// The notice about what a resumed run changes; "" if it changes nothing.
-std::string changes_of(const RunFolder& folder, const nlohmann::json& resolved) {
-  if (!folder.previous_config) return "";
-  const std::vector<std::string> changes = config_changes(*folder.previous_config, resolved);
-  if (changes.empty()) return "";
-  return fmt::format("hgtrain: note: changed for the rest of the run: {}\n",
-                     fmt::join(changes, "; "));
+/// The notice about what differs from the config of the run that is resumed, as both were given; ""
+/// if nothing does.
+std::string changes_of(const std::string& resumed_run, const nlohmann::json& given) {
+  const std::optional<nlohmann::json> before = read_given_config(resumed_run);
+  if (!before) return "";
+  const std::vector<std::string> changes = config_changes(*before, given);
+  return changes.empty() ? ""
+                         : fmt::format("hgtrain: note: changed: {}\n", fmt::join(changes, "; "));
 }
 
 /// The config for other runs: "auto", and keys that follow from this run's length, workers and
@@ -118,7 +119,8 @@ class Train final : public Command {
   Rest rest() const override { return Rest::kOverrides; }
 
   void add_options(Options& options) override {
-    options.add("--config", flags_.config, "the job: a DeepSpeed config with hgtrain's sections");
+    options.add("--config", flags_.config,
+                "the job: a DeepSpeed config with hgtrain's sections; - reads standard input");
     options.add("--num_gpus,--num_accelerators", flags_.num_gpus,
                 "GPUs to train on (default: all visible ones)");
     options.add("--num_workers", flags_.num_workers, "workers on the CPU, on each host");
@@ -154,6 +156,8 @@ class Train final : public Command {
   int run(const std::vector<std::string>& overrides) override {
     require_named_run();
     flags_.config_text = received_file(flags_.config);
+    if (!flags_.config_text && !flags_.config.empty())
+      flags_.config_text = read_config(flags_.config);
     flags_.on_hosts.hostfile_text = received_file(flags_.on_hosts.hostfile);
     if (const auto code = start_nodes(flags_.on_hosts, {}, flags_.dry_run)) return *code;
     find_own_node(flags_.on_hosts);
@@ -195,9 +199,15 @@ class Train final : public Command {
                   "--resume auto takes the run folder's newest checkpoint");
     const TraceOutput trace(flags_);
     const RunFolder folder = claim_run_folder(flags_.run_dir, flags_.resume != "none");
-    const nlohmann::ordered_json resolved = to_json(plan.config);
-    const std::string changes = changes_of(folder, resolved);
-    JobConfig config(folder, as_given(plan).dump(2) + "\n", resolved.dump(2) + "\n");
+    const nlohmann::ordered_json given = as_given(plan), resolved = to_json(plan.config);
+    if (folder.previous_config) require_same_training(*folder.previous_config, resolved);
+    const std::string changes = flags_.resume == "none"
+                                    ? ""
+                                    : changes_of(names_checkpoint(flags_.resume)
+                                                     ? parent_folder(parent_folder(flags_.resume))
+                                                     : folder.path,
+                                                 given);
+    JobConfig config(folder, given.dump(2) + "\n", resolved.dump(2) + "\n");
     trace.clear(folder.path);
     const int status =
         start(plan, folder, config, trace.record_steps(), notices, changes, detachment);

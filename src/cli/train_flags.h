@@ -12,7 +12,7 @@ namespace hgt {
 /// The flags of `train` as the user typed them.
 struct TrainFlags {
   std::string config;
-  std::optional<std::string> config_text;  ///< if it is a file of another machine
+  std::optional<std::string> config_text;  ///< of `config`, which a pipe gives only once
   std::optional<std::int64_t> num_gpus;
   std::optional<std::int64_t> num_workers;
   std::optional<std::int64_t> workers_here;  ///< on GPUs if this machine has some, else on its CPU

@@ -188,11 +188,6 @@ void complete_token(TrainPlan& plan, std::optional<std::int64_t>& of_model,
                             "", "", 0, ""});
 }
 
-LoadResult load_config_of(const TrainFlags& flags, const LoadOptions& options) {
-  return flags.config_text ? load_config_text(*flags.config_text, flags.config, options)
-                           : load_config(flags.config, options);
-}
-
 /// The checkpoint that the flags resume from; "" if there is none.
 std::string resumed_checkpoint(const TrainFlags& flags) {
   if (flags.resume == "none") return "";
@@ -319,6 +314,11 @@ void complete_from_data(TrainPlan& plan, const std::string& saved) {
 }
 
 }  // namespace
+
+LoadResult load_config_of(const TrainFlags& flags, const LoadOptions& options) {
+  return flags.config_text ? load_config_text(*flags.config_text, flags.config, options)
+                           : load_config(flags.config, options);
+}
 
 bool has_tokenizer(const std::string& folder) {
   return !folder.empty() && path_exists(folder + "/tokenizer.json");

@@ -36,6 +36,9 @@ struct Devices {
   std::int64_t on_one_machine = workers;  ///< the most workers on one machine
 };
 
+/// The config that the flags name.
+LoadResult load_config_of(const TrainFlags& flags, const LoadOptions& options);
+
 /// Looks for the devices that flags and config ask for, unless it is a dry run. Error(kDevice) if
 /// they are not there.
 Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded);

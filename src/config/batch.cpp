@@ -10,6 +10,13 @@
 namespace hgt {
 namespace {
 
+/// The largest divisor of `number` that is at most `limit`; both are positive.
+std::int64_t largest_divisor(std::int64_t number, std::int64_t limit) {
+  std::int64_t divisor = std::min(limit, number);
+  while (number % divisor != 0) --divisor;
+  return divisor;
+}
+
 /// The nearest batches that fit if only what is open changes with them: "6 or 12".
 std::string nearest_batches(const BatchConfig& asked, std::int64_t workers) {
   const auto product = [](std::int64_t x, std::int64_t y) {
@@ -37,8 +44,7 @@ std::string nearest_triples(const BatchConfig& asked, std::int64_t workers) {
       text += fmt::format("{}{} = {} * {} * {}", text.empty() ? "" : ", or ", total, micro,
                           total / unit, workers);
   if (asked.train_batch_size > 0 && asked.train_batch_size % workers == 0) {  // the batch kept
-    std::int64_t fitting = std::min(micro, asked.train_batch_size / workers);
-    while (asked.train_batch_size / workers % fitting != 0) --fitting;
+    const std::int64_t fitting = largest_divisor(asked.train_batch_size / workers, micro);
     if (!totals.contains(asked.train_batch_size))
       text += fmt::format(", or {} = {} * {} * {}", asked.train_batch_size, fitting,
                           asked.train_batch_size / workers / fitting, workers);
@@ -58,6 +64,20 @@ std::int64_t fewer_workers(const BatchConfig& asked, std::int64_t workers) {
   for (std::int64_t fewer = std::min(workers - 1, shares); fewer >= 1; --fewer)
     if (no_more ? fewer == shares : shares % fewer == 0) return fewer;
   return 0;
+}
+
+/// What to change if the micro-batch or the accumulation is left open: "set train_batch_size to 6
+/// or 12, or train_micro_batch_size_per_gpu to 2".
+std::string ways_to_share(const BatchConfig& asked, std::int64_t workers) {
+  std::string ways = "set train_batch_size to " + nearest_batches(asked, workers);
+  const bool has_micro = asked.micro_batch_size > 0;
+  const std::int64_t size = has_micro ? asked.micro_batch_size : asked.gradient_accumulation_steps;
+  if (size > 0 && asked.train_batch_size % workers == 0)
+    ways +=
+        fmt::format(", or {} to {}",
+                    has_micro ? "train_micro_batch_size_per_gpu" : "gradient_accumulation_steps",
+                    largest_divisor(asked.train_batch_size / workers, size));
+  return ways;
 }
 
 /// The message for a batch size that the `kind` workers cannot share, if the micro-batch or
@@ -96,7 +116,7 @@ BatchConfig complete_batch(BatchConfig b, std::int64_t workers) {
 }
 
 std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t workers,
-                                        const std::string& derivation) {
+                                        const std::string& derivation, bool knows_workers) {
   const BatchConfig b = complete_batch(asked, workers);
   const std::int64_t product =
       checked_mul(checked_mul(b.micro_batch_size, b.gradient_accumulation_steps, "the batch size",
@@ -105,7 +125,7 @@ std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t w
   if (product > 0 && product == b.train_batch_size) return std::nullopt;
   const std::int64_t fewer = derivation.empty() ? fewer_workers(asked, workers) : 0;
   const std::string or_fewer =
-      fewer > 0 ? fmt::format("; or start {} worker{}", fewer, fewer == 1 ? "" : "s") : "";
+      fewer > 0 ? fmt::format(", or start {} worker{}", fewer, fewer == 1 ? "" : "s") : "";
   const std::string hint =
       "these batches fit, as micro-batch * accumulation * workers: " + nearest_triples(b, workers) +
       or_fewer;
@@ -119,8 +139,22 @@ std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t w
       (asked.micro_batch_size == 0 || asked.gradient_accumulation_steps == 0))
     return BatchProblem{
         "train_batch_size",
-        cannot_share(asked, workers, derivation.empty() ? "" : "data-parallel ") + because,
-        nearest_batches(asked, workers) + " can" + or_fewer};
+        knows_workers
+            ? cannot_share(asked, workers, derivation.empty() ? "" : "data-parallel ") + because
+        : asked.micro_batch_size > 0
+            ? fmt::format("a batch of {} is not a multiple of the micro-batch of {}",
+                          asked.train_batch_size, asked.micro_batch_size)
+            : fmt::format("a batch of {} cannot be divided into {} micro-batches",
+                          asked.train_batch_size, asked.gradient_accumulation_steps),
+        ways_to_share(asked, workers) + or_fewer};
+  if (!knows_workers)
+    return BatchProblem{
+        "train_batch_size",
+        fmt::format("train_batch_size = {} is not a multiple of "
+                    "train_micro_batch_size_per_gpu * gradient_accumulation_steps "
+                    "= {} * {} = {}",
+                    b.train_batch_size, b.micro_batch_size, b.gradient_accumulation_steps, product),
+        hint};
   return BatchProblem{
       "train_batch_size",
       fmt::format("train_batch_size = {} is not train_micro_batch_size_per_gpu * "

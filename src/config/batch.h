@@ -20,8 +20,8 @@ struct BatchProblem {
 
 /// What is wrong with the batch that complete_batch() makes of `asked`, if anything. `derivation`
 /// says how the number of data-parallel workers follows from the layout; "" if all workers are
-/// data-parallel.
+/// data-parallel. If the number is not known, `workers` is one that the batch allows, or 1.
 std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t workers,
-                                        const std::string& derivation);
+                                        const std::string& derivation, bool knows_workers = true);
 
 }  // namespace hgt

@@ -295,7 +295,7 @@ void check_complete(Loading& loading) {
         Severity::kMissing, "training.eval_interval",
         fmt::format("there is no validation data, which training.eval_interval = {} needs",
                     t.eval_interval),
-        "set data.valid_data_path or data.valid_fraction, or evaluate never: "
+        "set data.valid_data_path or data.valid_fraction, or never evaluate: "
         "--training.eval_interval 0");
 }
 
@@ -336,6 +336,20 @@ void add_monitor_notices(Loading& loading) {
     }
 }
 
+void add_unknown_notice(Loading& loading) {
+  if (loading.unknown.empty()) return;
+  std::vector<std::string> keys;
+  for (const auto& [key, place] : loading.unknown)
+    keys.push_back(fmt::format("{} (line {})", key, place.line));
+  if (keys.size() == 1)
+    loading.problem(Severity::kNotice, loading.unknown.front().second,
+                    loading.unknown.front().first + " is not known and is ignored");
+  else
+    loading.problem(Severity::kNotice, {},
+                    "these keys are not known and are ignored: " + listed(keys));
+  loading.result.problems.back().may_explain_errors = true;
+}
+
 void add_ignored_notices(Loading& loading) {
   const auto notice = [&](const std::vector<std::string>& keys, const char* what,
                           const char* hint = "") {
@@ -348,8 +362,7 @@ void add_ignored_notices(Loading& loading) {
          recompute
              ? "to recompute activations, set activation_checkpointing.mode to full or selective"
              : "");
-  notice(loading.unknown, "these keys are not known and are ignored");
-  if (!loading.unknown.empty()) loading.result.problems.back().may_explain_errors = true;
+  add_unknown_notice(loading);
   notice(loading.autos_dropped, "\"auto\" counts as absent for");
 }
 

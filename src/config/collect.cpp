@@ -297,8 +297,10 @@ class Walk {
     if (!foreign && path.empty()) return unknown_but_passed(key, table, "", pointer);
     const bool splits = path.starts_with("parallelism");
     const bool is_typed = place(pointer).file.empty();
-    if (!is_typed && (splits ? splits_nothing(value) : asks_for_nothing(value)))
-      return loading_.unknown.push_back(key);
+    if (!is_typed && (splits ? splits_nothing(value) : asks_for_nothing(value))) {
+      loading_.unknown.emplace_back(key, place(pointer));
+      return;
+    }
     if (!path.empty()) loading_.mistyped.insert(path);
     loading_.problem(
         Severity::kError, place(pointer), fmt::format("there is no key {}", key),
@@ -320,7 +322,7 @@ class Walk {
                        meant.empty() ? "`hgtrain config schema` lists the keys"
                                      : fmt::format("did you mean {}?", meant));
     else
-      loading_.unknown.push_back(shortened(path + key));
+      loading_.unknown.emplace_back(shortened(path + key), place(pointer));
   }
 
   const Document& document_;

@@ -118,7 +118,7 @@ bool check_elasticity(Loading& loading, std::int64_t group) {
   if (config.version != 0.1 && config.version != 0.2)
     wrong("version", fmt::format("elasticity.version = {:g} is not known", config.version),
           "use 0.1 or 0.2");
-  if (config.micro_batch_sizes.empty())
+  if (loading.given("elasticity.micro_batch_sizes") && config.micro_batch_sizes.empty())
     wrong("micro_batch_sizes", "elasticity.micro_batch_sizes is empty", "for example [2, 4, 6]");
   if (config.version < 0.2 && config.model_parallel_size > 1)
     wrong("model_parallel_size", "version 0.1 of elasticity has no model_parallel_size",
@@ -138,7 +138,7 @@ bool check_elasticity(Loading& loading, std::int64_t group) {
   return is_right;
 }
 
-/// "2 and 4": the numbers next to one that is not among them.
+/// "2 or 4": the numbers next to one that is not among them.
 std::string neighbours(const std::vector<std::int64_t>& numbers, std::int64_t number) {
   const auto above = std::ranges::upper_bound(numbers, number);
   std::vector<std::int64_t> out;
@@ -170,7 +170,8 @@ void resolve_elasticity(Loading& loading, bool knows_workers, std::int64_t group
         fmt::format("{} {}worker{} cannot share the batch of {} that elasticity chooses", workers,
                     group == 1 ? "" : "data-parallel ", workers == 1 ? "" : "s",
                     batch.train_batch_size),
-        fmt::format("{} can", neighbours(batch.workers, workers)));
+        fmt::format("start {} {}workers", neighbours(batch.workers, workers),
+                    group == 1 ? "" : "data-parallel "));
   const std::int64_t micro = elastic_micro_batch(config, batch.train_batch_size, workers);
   BatchConfig& b = loading.config().batch;
   const auto set = [&](const std::string& path, std::int64_t& size, std::int64_t value) {
@@ -195,10 +196,12 @@ Field elasticity_section() {
       "elasticity", "a batch size that suits many numbers of workers, see docs/hosts.md",
       {
           used("enabled", in(&E::enabled), "choose the batch sizes by this section"),
-          used("max_train_batch_size", in(&E::max_train_batch_size), "the largest batch")
+          used("max_train_batch_size", in(&E::max_train_batch_size),
+               "the largest batch; must be given if elasticity is enabled")
               .at_least(1)
               .at_most(kMaxBatch),
-          used("micro_batch_sizes", in(&E::micro_batch_sizes), "micro-batches to choose from")
+          used("micro_batch_sizes", in(&E::micro_batch_sizes),
+               "micro-batches to choose from; must be given if elasticity is enabled")
               .at_least(1)
               .at_most(kMaxBatch),
           used("min_gpus", in(&E::min_gpus), "smallest number of workers")
@@ -224,6 +227,7 @@ Field elasticity_section() {
                "batch sizes that are also given are ignored; otherwise others are an error"),
       });
   out.open = true;
+  for (const int required : {1, 2}) out.fields[required].default_varies = true;
   return out;
 }
 

@@ -26,7 +26,9 @@ LoadResult load(Document document, const LoadOptions& options, bool reads_files)
   return std::move(loading.result);
 }
 
-std::string read_text(const std::string& path) {
+}  // namespace
+
+std::string read_config(const std::string& path) {
   if (path != "-" && !path_exists(path, ErrorKind::kConfig)) {
     char* const here = getcwd(nullptr, 0);
     Error error(ErrorKind::kConfig,
@@ -37,6 +39,8 @@ std::string read_text(const std::string& path) {
   }
   return read_input(path, kMaxConfigBytes, ErrorKind::kConfig);
 }
+
+namespace {
 
 /// One Error that lists the problems of the given kinds, how many more there are, and what may be
 /// their cause.
@@ -57,7 +61,8 @@ void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>
   if (count == 0) return;
   for (const Problem& problem : problems)
     if (problem.may_explain_errors)
-      all.add({ErrorKind::kConfig, problem.message, "one of them may be mistyped"});
+      all.note(problem.message +
+               (problem.where().empty() ? "" : fmt::format(" ({})", problem.where())));
   all.throw_if_any();
 }
 
@@ -96,11 +101,11 @@ void LoadResult::throw_unless_trainable() const {
 
 LoadResult load_config_text(std::string_view text, const std::string& file,
                             const LoadOptions& options) {
-  return load(read_document(text, file), options, true);
+  return load(read_document(text, file == "-" ? "stdin" : file), options, true);
 }
 
 LoadResult load_config(const std::string& path, const LoadOptions& options) {
-  return load_config_text(read_text(path), path == "-" ? "stdin" : path, options);
+  return load_config_text(read_config(path), path, options);
 }
 
 Config config_from_resolved(const Json& json) {

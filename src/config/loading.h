@@ -36,11 +36,12 @@ struct Loading {
   std::map<std::string, Origin> origins;    ///< of every key whose value is not its default
   std::set<std::string> derive;             ///< keys that are "auto" and follow from others
   std::vector<std::string> ignored;         ///< keys without effect in hgtrain
-  std::vector<std::string> unknown;         ///< unknown keys in places where DeepSpeed ignores them
-  std::vector<KeyReport> unmatched_keys;    ///< keys that match no row of the table
-  std::vector<std::string> autos_dropped;   ///< keys whose "auto" has no rule
-  std::set<std::string> mistyped;           ///< paths that unknown keys seem to mean
-  std::int64_t data_workers = 1;            ///< data-parallel size
+  /// Unknown keys in places where DeepSpeed ignores them.
+  std::vector<std::pair<std::string, Place>> unknown;
+  std::vector<KeyReport> unmatched_keys;   ///< keys that match no row of the table
+  std::vector<std::string> autos_dropped;  ///< keys whose "auto" has no rule
+  std::set<std::string> mistyped;          ///< paths that unknown keys seem to mean
+  std::int64_t data_workers = 1;           ///< data-parallel size
 
   Config& config() { return result.config; }
   /// A text that is too long to read is shortened.

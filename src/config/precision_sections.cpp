@@ -29,7 +29,9 @@ Field fp16_section() {
               .auto_is("false", kByGpus),
           ignored("auto_cast", Kind::kBool, "inputs are token ids"),
           used("loss_scale", in(&P::loss_scale), "0: dynamic").at_least(0),
-          used("initial_scale_power", in(&P::initial_scale_power), "first scale, as a power of two")
+          used("initial_scale_power", in(&P::initial_scale_power),
+               "first scale, as a power of two; once a weight has changed, a resumed run keeps its "
+               "checkpoint's")
               .at_least(0)
               .at_most(127),
           used("loss_scale_window", in(&P::loss_scale_window),

@@ -65,16 +65,18 @@ void resolve_scheduler(Loading& loading) {
   }
 }
 
+/// Whether the key's value was given on the command line.
+bool is_typed(const Loading& loading, const char* path) {
+  const auto origin = loading.origins.find(path);
+  return origin != loading.origins.end() && origin->second.kind == OriginKind::kFlag;
+}
+
 /// Resolves the length of the run, which is given in one of three ways; samples become steps.
 void resolve_length(Loading& loading) {
   TrainingConfig& training = loading.config().training;
-  const auto is_typed = [&](const char* path) {
-    const auto origin = loading.origins.find(path);
-    return origin != loading.origins.end() && origin->second.kind == OriginKind::kFlag;
-  };
-  const bool steps = is_typed("training.train_iters") && training.train_iters > 0,
-             samples = is_typed("training.train_samples") && training.train_samples > 0,
-             epochs = is_typed("training.num_epochs") && training.num_epochs > 0;
+  const bool steps = is_typed(loading, "training.train_iters") && training.train_iters > 0,
+             samples = is_typed(loading, "training.train_samples") && training.train_samples > 0,
+             epochs = is_typed(loading, "training.num_epochs") && training.num_epochs > 0;
   if (steps || samples || epochs) {  // the length on the command line overrides the file's
     if (!steps) training.train_iters = 0;
     if (!samples) training.train_samples = 0;
@@ -226,7 +228,7 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
         : product > 0 && b.train_batch_size % product == 0 && b.train_batch_size > 0
             ? b.train_batch_size / product
             : 1;
-    return "the number of workers is not known yet";
+    return data > 0 ? fmt::format("parallelism.data_parallel_size = {}", data) : "";
   }
   const std::int64_t group = group_size(loading);
   loading.data_workers = *options.world_size / group;
@@ -234,6 +236,15 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
                     : fmt::format("{} workers form {} group{} of {} ({})", *options.world_size,
                                   loading.data_workers, loading.data_workers == 1 ? "" : "s", group,
                                   group_factors(loading));
+}
+
+/// The batch size at which to show a problem with `key`: the one on the command line, because the
+/// user has just typed it; otherwise `key` or, if that is not given, the micro-batch.
+std::string batch_size_to_blame(const Loading& loading, const char* key) {
+  for (const char* size :
+       {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"})
+    if (is_typed(loading, size)) return size;
+  return loading.given(key) ? key : "train_micro_batch_size_per_gpu";
 }
 
 /// "auto" follows from the other batch sizes or, if it does not, is HF's default.
@@ -282,7 +293,8 @@ void advise_micro_batches(Loading& loading) {
           "a pipeline of {} stages has only {} micro-batch{} a step, so its stages wait for "
           "each other most of the time",
           stages, b.gradient_accumulation_steps, b.gradient_accumulation_steps == 1 ? "" : "es"),
-      fmt::format("train_micro_batch_size_per_gpu = {} makes {} of them", micro, samples / micro));
+      fmt::format("train_micro_batch_size_per_gpu = {} gives {} micro-batches", micro,
+                  samples / micro));
 }
 
 }  // namespace
@@ -310,13 +322,13 @@ void resolve_batch(Loading& loading, const LoadOptions& options) {
     return;
   }
   try {
-    const auto problem = check_batch(b, loading.data_workers, derivation);
+    const bool knows_workers =
+        options.world_size || loading.config().parallelism.data_parallel_size > 0;
+    const auto problem = check_batch(b, loading.data_workers, derivation, knows_workers);
     b = complete_batch(b, loading.data_workers);
     if (problem)
-      loading.problem_at(
-          Severity::kError,
-          loading.given(problem->key) ? problem->key : "train_micro_batch_size_per_gpu",
-          problem->message, problem->hint);
+      loading.problem_at(Severity::kError, batch_size_to_blame(loading, problem->key),
+                         problem->message, problem->hint);
   } catch (const Error& e) {
     loading.problem_at(Severity::kError, "train_micro_batch_size_per_gpu", e.message());
   }

@@ -82,6 +82,7 @@ Json to_json(const Config& config) {
   for (const char* size :
        {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"})
     if (out[size] == 0) out.erase(size);  // not known
+  if (config.elasticity.max_train_batch_size == 0) out["elasticity"].erase("max_train_batch_size");
   out["model"] = hf_config_json(config.model);
   if (!config.model.init.empty()) out["model"]["init"] = config.model.init;
   if (config.training.train_iters > 0)

@@ -88,7 +88,6 @@ bool TextUnits::passes_over(const SourceFile& file) {
   const std::size_t begin = std::min(pending_.find_first_not_of(" \t\r\n"), pending_.size());
   const std::string_view start = std::string_view(pending_).substr(begin);
   if (pending_.find('\0') != std::string::npos) {
-    if (!file.from_folder && tokenizer_.kind() == "byte" && !file.json_lines) return false;
     if (!file.from_folder)
       throw Error(ErrorKind::kData,
                   file.path + " is binary or UTF-16, not text: it holds NUL bytes",

@@ -87,6 +87,10 @@ std::string megatron_prefix(const std::string& path) {
 }
 
 namespace {
+std::string without_json(const std::string& path) {
+  return path.substr(0, path.rfind(".json"));
+}
+
 /// The folder that relative paths begin at.
 std::string folder_here() {
   std::error_code gone;
@@ -98,10 +102,17 @@ TokenFile TokenFile::open(const std::string& path, const std::string& bare_type)
   const TokenType type = bare_token_type(bare_type);
   if (const std::string prefix = megatron_prefix(path); !prefix.empty())
     return open_megatron(prefix);
+  if (path.ends_with(".json") && !megatron_prefix(without_json(path)).empty())
+    throw Error(ErrorKind::kConfig, path + " is the manifest of prepared data, not its tokens",
+                "use " + without_json(path));
   if (is_file(path)) return open_single(path, type);
   if (is_file(path + ".bin"))
     throw Error(ErrorKind::kData, fmt::format("{0}.bin is there, but {0}.idx is missing", path),
                 fmt::format("if it is a file of llm.c or nanoGPT, use {}.bin", path));
+  if (is_folder(path))
+    throw Error(
+        ErrorKind::kConfig, path + " is a folder, not a token file",
+        fmt::format("if it holds text: hgtrain data prepare --input {} --out PREFIX", path));
   const bool is_relative = fs::path(path).is_relative();
   throw Error(ErrorKind::kConfig,
               fmt::format("there is no token file {0}: neither {0}.idx nor {0}{1}", path,

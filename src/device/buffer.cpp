@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <sys/resource.h>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,13 @@ Held& held() {
   return *all;
 }
 
+/// "the limit of `ulimit -v` is 293 MiB; " if there is one.
+std::string limit_of_memory() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
+  return fmt::format("the limit of `ulimit -v` is {} MiB; ", limit.rlim_cur >> 20);
+}
+
 }  // namespace
 
 std::int64_t Buffer::held_on_gpus() {
@@ -109,9 +117,10 @@ Buffer::Buffer(std::string name, std::int64_t bytes, Place place, Device device)
   data_ = memory_.get();
   if (!data_)
     throw Error(ErrorKind::kDevice,
-                fmt::format("out of memory: {} needs {:.1f} GiB", name_,
-                            static_cast<double>(bytes) / (1 << 30)),
-                "free some memory, or use a smaller micro-batch, sequence length or model");
+                fmt::format("out of memory: could not get {:.1f} MiB for {}",
+                            static_cast<double>(bytes) / 1048576, name_),
+                limit_of_memory() +
+                    "free some memory, or use a smaller micro-batch, sequence length or model");
   std::align(kAlignment, static_cast<std::size_t>(bytes), data_, space);
 }
 

@@ -17,9 +17,10 @@ LossScale LossScaler::initial() const {
   return {.scale = scale, .hysteresis = config_.hysteresis};
 }
 
-LossScale LossScaler::resumed(LossScale saved, DType saved_weights) const {
+LossScale LossScaler::resumed(LossScale saved, DType saved_weights, bool has_updated) const {
   if (saved_weights != config_.compute_dtype()) return initial();
   if (config_.fp16 && !dynamic()) saved.scale = config_.loss_scale;
+  if (dynamic() && !has_updated) saved.scale = std::min(saved.scale, initial().scale);
   return saved;
 }
 

@@ -29,12 +29,10 @@ std::string step_of(std::int64_t step, std::int64_t total) {
   return fmt::format("{:>{}}/{}", step, all.size(), all);
 }
 
-/// Four digits: "9.501", "47.40", "1234"; "14.4k" for larger ones.
+/// Four digits: "9.501", "47.40"; "14390" and "1.56e+14" for larger ones.
 std::string perplexity(double loss) {
   const double value = std::exp(loss);
-  if (value < 999.95) return fmt::format("{:#.4g}", value);
-  if (value < 9999.5) return fmt::format("{:.0f}", value);
-  return std::isfinite(value) ? human_count(value) : human_number(value, 0);
+  return value < 999.95 ? fmt::format("{:#.4g}", value) : human_number(value, 0);
 }
 
 /// A piece of a line. If the line is too long, the pieces of the lowest worth are dropped first.

@@ -33,9 +33,8 @@ std::pair<std::string, std::string> scaled(double value) {
 std::string human_number(double value, int decimals) {
   if (std::isnan(value)) return "nan";  // with either sign
   if (std::isinf(value)) return fmt::format("{}", value);
-  if (std::abs(value) < 1e5) return fmt::format("{:.{}f}", value, decimals);
-  const auto [digits, prefix] = scaled(value);
-  return digits + prefix;
+  return std::abs(value) < 1e5 ? fmt::format("{:.{}f}", value, decimals)
+                               : fmt::format("{:.2e}", value);
 }
 
 std::string human_plural(std::int64_t count, const std::string& noun) {

@@ -103,10 +103,11 @@ void stop_at_bad_tensor(const Trainer::Parts& parts, std::span<const Slice> upda
   } catch (const Error&) {  // the rank to blame is gone
   }
   const std::string where =
-      bad.at < 0 ? "every weight and gradient is finite"
-                 : fmt::format("the first bad tensor is the {} of {}: element {} is {}", what,
-                               parameter_at(parts.table, bad.at).name, bad.number,
-                               human_number(bad.value, 4));
+      bad.at < 0
+          ? "every weight and gradient is finite"
+          : fmt::format("the first tensor that is not finite is the {} of {}: element {} is {}",
+                        what, parameter_at(parts.table, bad.at).name, bad.number,
+                        human_number(bad.value, 4));
   throw Error(ErrorKind::kCheck,
               fmt::format("step {}: loss is {}, gradient norm is {}; {}", result.step,
                           human_number(result.loss, 4), human_number(result.grad_norm, 4), where),

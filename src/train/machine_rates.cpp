@@ -71,8 +71,8 @@ double measure_matrix_rate(Stream stream, DType dtype, double budget_ms) {
   constexpr double kLongSeconds = 0.02;  // a size whose products would take longer is not tried
   constexpr int kRounds = 3;             // at least
   const auto element = static_cast<std::int64_t>(size_of(dtype));
-  const Buffer memory =
-      drawn_numbers("matrix rate", 3 * sizes.back() * sizes.back(), dtype, stream);
+  const Buffer memory = drawn_numbers("the matrices of the speed test",
+                                      3 * sizes.back() * sizes.back(), dtype, stream);
   double best = 0;
   const std::int64_t begin_ns = now_ns();
   for (int round = 0; round < kRounds || ms_since(begin_ns) < budget_ms; ++round) {

@@ -287,7 +287,7 @@ StepRecord Run::finish_step() {
   if (result.skipped) {
     ++skipped_;
     recorder_.notice(fmt::format("step {} skipped: gradient overflow at loss scale {}", result.step,
-                                 result.loss_scale));
+                                 human_number(result.loss_scale, 0)));
   }
   return record_of(result, step_ms);
 }

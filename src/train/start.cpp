@@ -95,7 +95,8 @@ void resume(const std::string& folder, const Parts& parts, Start& start) {
   start.state = loaded.state;
   start.state.config_digest = parts.digest;
   start.state.loss_scale =
-      LossScaler(parts.config.precision).resumed(loaded.state.loss_scale, loaded.weights_dtype);
+      LossScaler(parts.config.precision)
+          .resumed(loaded.state.loss_scale, loaded.weights_dtype, loaded.state.optimizer_steps > 0);
   if (flat.ema && !loaded.has_ema) {
     parts.buffers.begin_ema(parts.pool);
     start.notice = fmt::format("{} has no moving average: it starts from the weights", folder);

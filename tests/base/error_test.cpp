@@ -20,8 +20,10 @@ TEST_CASE("an internal error asks for a report") {
   CHECK(Error(ErrorKind::kInternal, "x").render().find("report") != std::string::npos);
 }
 
-TEST_CASE("several errors are printed one after the other") {
+TEST_CASE("several errors are printed one after the other, then the notes") {
   Error e(ErrorKind::kConfig, "one");
+  e.note("a cause");
   e.also(Error(ErrorKind::kConfig, "two", "try three"));
-  CHECK(e.render() == "hgtrain: error: one\nhgtrain: error: two\n  hint: try three\n");
+  CHECK(e.render() ==
+        "hgtrain: error: one\nhgtrain: error: two\n  hint: try three\nhgtrain: note: a cause\n");
 }

@@ -71,7 +71,26 @@ TEST_CASE("what a resumed run changes is listed by key, and a list of numbers is
   nlohmann::json moved = split({2, 2});
   moved["data"]["train_data_path"][0] = "b";
   CHECK(config_changes(split({2, 2}), moved) ==
-        std::vector<std::string>{"data.train_data_path.0: \"b\", was \"a\""});
+        std::vector<std::string>{R"(data.train_data_path: ["b"], was ["a"])"});
+}
+
+TEST_CASE("a resumed run keeps its model and its batches, but may read the data elsewhere") {
+  const nlohmann::json run{{"model", {{"n_layer", 1}, {"init", "a"}}},
+                           {"training", {{"seed", 1}, {"train_iters", 10}}},
+                           {"data", {{"train_data_path", {"a"}}, {"seed", 1}}}};
+  const auto change = [&](const char* pointer, const nlohmann::json& value) {
+    nlohmann::json now = run;
+    now[nlohmann::json::json_pointer(pointer)] = value;
+    require_same_training(run, now);
+  };
+  CHECK_NOTHROW(change("/model/init", "b"));
+  CHECK_NOTHROW(change("/training/train_iters", 20));
+  CHECK_NOTHROW(change("/data/train_data_path", {"b"}));
+  CHECK_NOTHROW(change("/data/train_data_path", {"b", "c"}));
+  CHECK_THROWS_WITH(change("/model/n_layer", 2),
+                    "a resumed run cannot change its model:\n    model.n_layer: 2, was 1");
+  CHECK_THROWS_WITH(change("/data/seed", 2),
+                    "a resumed run cannot change its batches:\n    data.seed: 2, was 1");
 }
 
 TEST_CASE("a damaged resolved.json is named, and a run without one can be resumed") {

@@ -55,12 +55,17 @@ TEST_CASE("the error shows the product and the nearest valid triples") {
     return colon == std::string::npos ? hint : hint.substr(colon + 2);
   };
   CHECK(fitting({32, 18, 1}, 2) == "36 = 18 * 1 * 2, or 32 = 16 * 1 * 2");
-  CHECK(fitting({1, 0, 1}, 2) == "2 can; or start 1 worker");
-  CHECK(fitting({7, 0, 0}, 2) == "6 or 8 can; or start 1 worker");
-  CHECK(fitting({7, 0, 3}, 2) == "6 or 12 can");
-  CHECK(fitting({16, 8, 0}, 3) == "24 can; or start 2 workers");  // a batch to be kept
-  CHECK(fitting({16, 1, 0}, 64) == "64 can; or start 16 workers");
-  CHECK(fitting({8, 2, 4}, 2) == "8 = 2 * 2 * 2, or 16 = 2 * 4 * 2; or start 1 worker");
+  CHECK(fitting({1, 0, 1}, 2) == "set train_batch_size to 2, or start 1 worker");
+  CHECK(fitting({7, 0, 0}, 2) == "set train_batch_size to 6 or 8, or start 1 worker");
+  CHECK(fitting({7, 0, 3}, 2) == "set train_batch_size to 6 or 12");
+  CHECK(fitting({4, 3, 0}, 2) ==
+        "set train_batch_size to 6, or train_micro_batch_size_per_gpu to 2");
+  CHECK(fitting({8, 0, 3}, 2) ==
+        "set train_batch_size to 6 or 12, or gradient_accumulation_steps to 2");
+  CHECK(fitting({16, 8, 0}, 3) ==
+        "set train_batch_size to 24, or start 2 workers");  // a batch to be kept
+  CHECK(fitting({16, 1, 0}, 64) == "set train_batch_size to 64, or start 16 workers");
+  CHECK(fitting({8, 2, 4}, 2) == "8 = 2 * 2 * 2, or 16 = 2 * 4 * 2, or start 1 worker");
 }
 
 TEST_CASE("the error says how the workers would have to share the batch") {
@@ -73,6 +78,14 @@ TEST_CASE("the error says how the workers would have to share the batch") {
         "a batch of 33 cannot be shared by 2 workers in micro-batches of 16");
   CHECK(message({10, 0, 3}, 1) ==
         "a batch of 10 cannot be shared by 1 worker in 3 micro-batches each");
+  const auto of_any_number = [](const BatchConfig& asked) {
+    return check_batch(asked, 1, "", false)->message;
+  };
+  CHECK(of_any_number({4, 3, 0}) == "a batch of 4 is not a multiple of the micro-batch of 3");
+  CHECK(of_any_number({4, 0, 3}) == "a batch of 4 cannot be divided into 3 micro-batches");
+  CHECK(of_any_number({4, 3, 1}) ==
+        "train_batch_size = 4 is not a multiple of train_micro_batch_size_per_gpu * "
+        "gradient_accumulation_steps = 3 * 1 = 3");
   CHECK(message({512, 1024, 0}, 1) == "a micro-batch of 1024 exceeds the batch of 512");
   CHECK(message({512, 1024, 1}, 1) == "a micro-batch of 1024 exceeds the batch of 512");
   CHECK(check_batch({512, 1024, 1}, 1, "")->key == std::string("train_micro_batch_size_per_gpu"));

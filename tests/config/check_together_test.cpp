@@ -242,7 +242,7 @@ TEST_CASE("evaluations need validation data") {
   };
   CHECK(contains(missing("", "25"),
                  "there is no validation data, which training.eval_interval = 25 needs | set "
-                 "data.valid_data_path or data.valid_fraction, or evaluate never: "
+                 "data.valid_data_path or data.valid_fraction, or never evaluate: "
                  "--training.eval_interval 0"));
   const auto tells = [&](const std::string& data, const std::string& interval) {
     return contains(missing(data, interval), "validation");

@@ -43,7 +43,7 @@ TEST_CASE("an unknown key is an error if it is similar to a known one, else part
   const LoadResult result = loaded(R"({"my_notes": 1, "colour": "red"})");
   CHECK(problem_text(result, Severity::kError) == "");
   CHECK(contains(problem_text(result, Severity::kNotice),
-                 "not known and are ignored: my_notes, colour"));
+                 "not known and are ignored: my_notes (line 1), colour (line 1)"));
   CHECK(contains(errors(R"({"training": {"colour": 1}})"), "its keys are: train_iters"));
 }
 
@@ -263,9 +263,9 @@ TEST_CASE("unknown keys of an open section are ignored, or refused if similar to
     const LoadResult result =
         loaded("{\"" + std::string(section) + R"(": {"a_stranger": 1, "zz": {"enabled": true}}})");
     CHECK(problem_text(result, Severity::kError) == "");
-    CHECK(contains(
-        problem_text(result, Severity::kNotice),
-        std::string("not known and are ignored: ") + section + ".a_stranger, " + section + ".zz"));
+    CHECK(contains(problem_text(result, Severity::kNotice),
+                   std::string("not known and are ignored: ") + section + ".a_stranger (line 1), " +
+                       section + ".zz (line 1)"));
   }
   CHECK(contains(errors(R"({"flops_profiler": {"enable": true}})"), "did you mean enabled?"));
   CHECK(contains(errors(R"({"compression_training": {"weight_quantisation": {}}})"),

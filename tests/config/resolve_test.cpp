@@ -200,10 +200,10 @@ TEST_CASE("a notice says how a pipeline with few micro-batches gets more") {
     return problem_text(loaded("{" + batch + R"(, "parallelism": {"pp": 2}})", 4),
                         Severity::kNotice);
   };
-  CHECK(
-      contains(notices(R"("train_batch_size": 32)"),
-               "a pipeline of 2 stages has only 1 micro-batch a step, so its stages wait for each "
-               "other most of the time | train_micro_batch_size_per_gpu = 2 makes 8 of them"));
+  CHECK(contains(
+      notices(R"("train_batch_size": 32)"),
+      "a pipeline of 2 stages has only 1 micro-batch a step, so its stages wait for each "
+      "other most of the time | train_micro_batch_size_per_gpu = 2 gives 8 micro-batches"));
   CHECK_FALSE(contains(notices(R"("train_batch_size": 32, "train_micro_batch_size_per_gpu": 2)"),
                        "a pipeline of"));
   CHECK_FALSE(contains(notices(R"("train_batch_size": 2)"), "a pipeline of"));  // nothing helps

@@ -57,14 +57,14 @@ TEST_CASE("a document that cannot be cut is refused if it would take the memory"
   CHECK_THROWS_WITH(units.next(), Contains("f.txt has more than 256 MiB without a place"));
 }
 
-TEST_CASE("only the byte tokenizer accepts bytes that are not text") {
+TEST_CASE("bytes that are not text are refused with every tokenizer, and skipped in a folder") {
   const TemporaryFolder folder;
   write_new_file(folder / "f", std::string("a\0b", 3));
   const std::vector<SourceFile> named = {{folder / "f", 3, false, false}};
   const std::vector<SourceFile> found = {{folder / "f", 3, false, true}};
   const auto bytes = Tokenizer::byte(), bpe = words();
-  CHECK(TextUnits(named, *bytes).next().at(0).text == std::string("a\0b", 3));
-  CHECK_THROWS_WITH(TextUnits(named, *bpe).next(), Contains("f is binary or UTF-16"));
+  for (const Tokenizer* tokenizer : {bytes.get(), bpe.get()})
+    CHECK_THROWS_WITH(TextUnits(named, *tokenizer).next(), Contains("f is binary or UTF-16"));
   TextUnits passed_over(found, *bytes);
   CHECK(passed_over.next().empty());
   CHECK(passed_over.binary_files() == 1);

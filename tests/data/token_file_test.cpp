@@ -117,6 +117,15 @@ TEST_CASE("the fingerprint of a replaced file differs") {
   CHECK(TokenFile::open(folder / "a.bin").fingerprint() != before);
 }
 
+TEST_CASE("the manifest of prepared data and a folder are refused in place of tokens") {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.bin", "a.idx", "a.json"}) write_new_file(folder / name, "{}");
+  CHECK_THROWS_WITH(TokenFile::open(folder / "a.json"),
+                    folder / "a.json" + " is the manifest of prepared data, not its tokens");
+  CHECK_THROWS_WITH(TokenFile::open(folder.path()),
+                    folder.path() + " is a folder, not a token file");
+}
+
 TEST_CASE("text in place of tokens is refused, with the command that makes tokens of it") {
   const TemporaryFolder folder;
   const auto save = [&](const std::string& bytes) {

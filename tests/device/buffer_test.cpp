@@ -31,6 +31,6 @@ TEST_CASE("an allocation that fails names its buffer") {
     return "";
   };
   CHECK(message(std::int64_t{1} << 62, Device::cpu()) ==
-        "out of memory: activations needs 4294967296.0 GiB; ");
+        "out of memory: could not get 4398046511104.0 MiB for activations; ");
   CHECK(message(1, Device::cuda(1000)).find("allocating activations") != std::string::npos);
 }

@@ -229,7 +229,7 @@ class CudaTest(unittest.TestCase):
                           '--zero_optimization.stage', stage, '--model.tie_word_embeddings', 'false',
                           '--optimizer.params.lr', 1e30, '--training.eval_interval', 0, '--checkpoint.save_interval', 4, exit_code=5)
             said.append(self.job.verdict(run)['failure']['message'])
-        self.assertRegex(said[0], 'the first bad tensor is the gradient of model.embed_tokens.weight: element [1-9]')
+        self.assertRegex(said[0], 'the first tensor that is not finite is the gradient of model.embed_tokens.weight: element [1-9]')
         self.assertEqual(said, said[:1] * 4)
 
     def test_tensor_ranks_on_one_gpu_equal_one_rank(self):

@@ -94,9 +94,9 @@ class EvalTest(job.JobTest):
     def test_wrong_options_exit_with_2(self):
         self.assertIn('neither a config nor a model is named', self.run_eval(exit_code=2))
         shutil.copytree(self.job.folder / 'whole/checkpoints/step_00000020', self.job.folder / 'lone')
-        self.assertIn('lone is in no run folder', self.run_eval('--model', 'lone', exit_code=2))
+        self.assertIn('lone belongs to no run', self.run_eval('--model', 'lone', exit_code=2))
         self.assertIn('there is no model nowhere', self.run_eval('--model', 'nowhere', exit_code=2))
-        self.assertIn('there is no model runs/config', self.run_eval('--config', 'config.json', exit_code=2))
+        self.assertIn('there is no run folder runs/config: config.json has not been trained yet', self.run_eval('--config', 'config.json', exit_code=2))
         shaped = 'shaped', '--model.n_positions', 16, '--training.seq_length', 16, '--steps', 1
         self.job.train(*shaped)
         said = self.run_eval('--config', 'config.json', '--run_dir', 'shaped', exit_code=2)

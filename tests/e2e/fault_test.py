@@ -299,7 +299,7 @@ class FaultTest(job.JobTest):
 
     def test_a_loss_that_is_not_finite_stops_with_5(self):
         err = self.job.train('diverged', '--optimizer.params.lr', '1e30', exit_code=5)
-        self.assertIn('the first bad tensor is', err)
+        self.assertIn('the first tensor that is not finite is', err)
         self.assertEqual(err.count('lower the learning rate'), 1, err)
         self.assertRegex(err, r'step \d+: loss is (nan|-?inf|-?\d)')
         self.assertNotIn('-nan', err)

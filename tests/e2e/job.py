@@ -94,7 +94,7 @@ class Job:
     def bad_tensors(self, run, workers):
         """What the log of each rank says of the first bad tensor."""
         logs = [(self.folder / run / f'logs/rank_{rank}.log').read_text() for rank in range(workers)]
-        return [re.search('the first bad tensor is .*', log)[0] for log in logs]
+        return [re.search('the first tensor that is not finite is .*', log)[0] for log in logs]
 
     def checkpoints(self, run):
         return sorted(p.name for p in (self.folder / run / 'checkpoints').glob('step_????????'))

@@ -178,7 +178,8 @@ class TrainTest(job.JobTest):
         self.assertNotIn('gradient_accumulation_steps', config)
         self.assertEqual((resolved['train_batch_size'], resolved['train_micro_batch_size_per_gpu']), (16, 8))
         said = self.job.call('--config', 'auto/config.json', '--run_dir', 'auto', '--resume', 'auto', '--steps', 6, '--num_workers', 1)
-        self.assertIn('gradient_accumulation_steps: 2, was 1', said)
+        self.assertIn('micro-batch 8 x accumulation 2 x 1 worker', said)
+        self.assertIn('note: changed: training.train_iters: 6, was 4\n', said)  # the rest follows from the number of workers
         self.assertEqual([m['consumed_samples'] for m in self.job.metrics('auto')], [16 * (step + 1) for step in range(6)])
         self.assertNotIn('note:', said.split('resuming from')[0])
         self.job.call('--config', 'auto/config.json', '--run_dir', 'auto1', '--steps', 1, '--num_workers', 1)
@@ -314,7 +315,7 @@ class TrainTest(job.JobTest):
     def test_changes_are_reported_by_a_job_that_makes_steps(self):
         shutil.copytree(self.job.folder / 'whole', self.job.folder / 'changed')
         resumed = 'changed', '--resume', 'auto', '--optimizer.params.lr', 1e-4
-        notice = 'changed for the rest of the run: optimizer.params.lr: 0.0001, was 0.003'
+        notice = 'note: changed: optimizer.params.lr: 0.0001, was 0.003'
         self.assertNotIn(notice, self.job.train(*resumed))
         self.assertIn(notice, self.job.train(*resumed, '--steps', STEPS + 1))
 

@@ -75,13 +75,21 @@ TEST_CASE(
     "a scale continues from a checkpoint of the same precision, and starts anew from another") {
   const LossScaler half(dynamic(8, 2, 2));
   const LossScale saved{512, 7, 3, 1};
-  CHECK(half.resumed(saved, DType::kF16) == saved);
+  CHECK(half.resumed(saved, DType::kF16, true) == saved);
   for (const DType other : {DType::kF32, DType::kBF16})
-    CHECK(half.resumed({.scale = 1, .steps = 7}, other) == half.initial());
-  CHECK(LossScaler({}).resumed(saved, DType::kF16) == LossScale{});
+    CHECK(half.resumed({.scale = 1, .steps = 7}, other, true) == half.initial());
+  CHECK(LossScaler({}).resumed(saved, DType::kF16, true) == LossScale{});
   PrecisionConfig fixed = dynamic(16, 1, 1);
   fixed.loss_scale = 128;
-  CHECK(LossScaler(fixed).resumed(saved, DType::kF16) == LossScale{128, 7, 3, 1});
+  for (const bool has_updated : {false, true})
+    CHECK(LossScaler(fixed).resumed(saved, DType::kF16, has_updated) == LossScale{128, 7, 3, 1});
+}
+
+TEST_CASE("a lower first scale than the saved one takes effect until a step was not skipped") {
+  const LossScale saved{512, 7, 6, 1};
+  CHECK(LossScaler(dynamic(4, 2, 2)).resumed(saved, DType::kF16, false).scale == 16);
+  CHECK(LossScaler(dynamic(4, 2, 2)).resumed(saved, DType::kF16, true).scale == 512);
+  CHECK(LossScaler(dynamic(20, 2, 2)).resumed(saved, DType::kF16, false).scale == 512);
 }
 
 TEST_CASE("a scale stops growing at 2^31") {

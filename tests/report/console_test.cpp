@@ -142,10 +142,10 @@ TEST_CASE("numbers that are large or not finite are still readable") {
                                                    {5.0689, "loss 5.0689  perplexity 159.0"},
                                                    {1.2975, "loss 1.2975  perplexity 3.660"},
                                                    {9.21, "loss 9.2100  perplexity 9997"},
-                                                   {9.574, "loss 9.5740  perplexity 14.4k"},
-                                                   {40, "loss 40.0000  perplexity 235P"},
+                                                   {9.574, "loss 9.5740  perplexity 14386"},
+                                                   {40, "loss 40.0000  perplexity 2.35e+17"},
                                                    {20000, "loss 20000.0000  perplexity inf"},
-                                                   {3.25e8, "loss 325M  perplexity inf"}}) {
+                                                   {3.25e8, "loss 3.25e+08  perplexity inf"}}) {
     r.eval_loss = loss;
     s.console.step(r);
     CHECK(s.take().find(words) != std::string::npos);

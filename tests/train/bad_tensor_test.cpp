@@ -23,7 +23,8 @@ TEST_CASE("every rank names the same tensor that is not finite first") {
       }
     });
     CAPTURE(stage);
-    CHECK_THAT(messages[0], Catch::Contains("the first bad tensor is the gradient of "));
+    CHECK_THAT(messages[0],
+               Catch::Contains("the first tensor that is not finite is the gradient of "));
     CHECK(messages[0] == messages[1]);
   }
 }
@@ -40,7 +41,7 @@ TEST_CASE("all tensor ranks name the same bad tensor, and the element of the who
   });
   for (const std::string& error : errors) CHECK(error == errors.front());
   CHECK_THAT(errors.front(),
-             Catch::Contains("the first bad tensor is the weight of "
+             Catch::Contains("the first tensor that is not finite is the weight of "
                              "transformer.h.1.mlp.c_fc.weight: element 771 is nan"));
 }
 
@@ -54,7 +55,7 @@ TEST_CASE("all context ranks name the same bad tensor") {
     rank.trainer.step();
   });
   for (const std::string& error : errors)
-    CHECK_THAT(error, Catch::Contains("the first bad tensor is the weight of "
+    CHECK_THAT(error, Catch::Contains("the first tensor that is not finite is the weight of "
                                       "transformer.h.1.mlp.c_fc.weight: element 259 is nan"));
 }
 
@@ -78,8 +79,9 @@ TEST_CASE("all stages name the same bad tensor, the one that has it first") {
     REQUIRE(order.size() == 3);
     CHECK(order.front() == bad_stage);
     for (const std::string& error : errors) CHECK(error == errors.front());
-    CHECK_THAT(errors.front(),
-               Catch::Contains("the first bad tensor is the weight of transformer.") &&
-                   Catch::Contains(": element 3 is nan"));
+    CHECK_THAT(
+        errors.front(),
+        Catch::Contains("the first tensor that is not finite is the weight of transformer.") &&
+            Catch::Contains(": element 3 is nan"));
   }
 }

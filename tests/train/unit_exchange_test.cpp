@@ -247,6 +247,7 @@ TEST_CASE("CUDA: a worker that offloads names the tensor that is not finite firs
     });
   }
   REQUIRE(messages.size() == 2);
-  CHECK_THAT(messages[0], Catch::Contains("the first bad tensor is the gradient of "));
+  CHECK_THAT(messages[0],
+             Catch::Contains("the first tensor that is not finite is the gradient of "));
   CHECK(messages[0] == messages[1]);
 }

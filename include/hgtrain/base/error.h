@@ -37,6 +37,9 @@ class Error : public std::exception {
   /// Nothing else has it: not text(), nor a message to another process.
   Error& also(Error other);
 
+  /// Adds a line that may explain this error or those added with also(); only render() has it.
+  Error& note(std::string text);
+
   ErrorKind kind() const noexcept { return kind_; }
   int exit_code() const noexcept { return static_cast<int>(kind_); }
   const std::string& message() const noexcept { return message_; }
@@ -49,7 +52,8 @@ class Error : public std::exception {
   /// "MESSAGE\n  in CONTEXT\n  hint: HINT", without a newline at the end, safe for a terminal. One
   /// that is kInternal ends with a line that asks the user to report it.
   std::string text() const;
-  /// "PROGRAM: error: " and the text(), newline at the end; the errors added with also() follow.
+  /// "PROGRAM: error: " and the text(), newline at the end; the errors added with also() follow,
+  /// then "PROGRAM: note: " and each note().
   std::string render(const std::string& program = "hgtrain") const;
 
  private:
@@ -58,6 +62,7 @@ class Error : public std::exception {
   std::string hint_;
   std::vector<std::string> context_;
   std::vector<Error> others_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace hgt

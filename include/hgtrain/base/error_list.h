@@ -16,6 +16,10 @@ class ErrorList {
     else
       all_ = std::move(error);
   }
+  /// Adds a note to the errors, if there are any.
+  void note(std::string text) {
+    if (all_) all_->note(std::move(text));
+  }
   /// The first, with the others added to it; nullptr if nothing is wrong.
   const Error* all() const { return all_ ? &*all_ : nullptr; }
   void throw_if_any() const {

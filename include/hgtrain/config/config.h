@@ -70,8 +70,8 @@ struct BatchConfig {
 /// Section `elasticity`: which numbers of GPUs can share a batch, and how.
 struct ElasticityConfig {
   bool enabled = false;
-  std::int64_t max_train_batch_size = 2000;
-  std::vector<std::int64_t> micro_batch_sizes = {2, 4, 6};
+  std::int64_t max_train_batch_size = 0;             ///< 0: not given
+  std::vector<std::int64_t> micro_batch_sizes = {};  ///< empty: not given
   std::int64_t min_gpus = 1, max_gpus = 10000;
   std::int64_t num_gpus_per_node = 1, model_parallel_size = 1;
   double version = 0.2;

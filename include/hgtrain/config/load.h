@@ -43,12 +43,15 @@ struct LoadResult {
   void throw_unless_trainable() const;
 };
 
+/// The text of a config file ("-": stdin). Error(kConfig) if it cannot be read.
+std::string read_config(const std::string& path);
+
 /// Reads a config file ("-": stdin), applies overrides, resolves "auto" and the batch triple. Wrong
 /// contents are problems of the result; an Error(kConfig) is thrown only for a file that cannot be
 /// read or is not JSON.
 LoadResult load_config(const std::string& path, const LoadOptions& options);
 
-/// The same from a text; messages call it `file`.
+/// The same from the text of `file`, which may be read only once if it is a pipe.
 LoadResult load_config_text(std::string_view text, const std::string& file,
                             const LoadOptions& options);
 

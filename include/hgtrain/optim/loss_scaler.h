@@ -29,8 +29,10 @@ class LossScaler {
   /// The state of a new run.
   LossScale initial() const;
   /// The state of a run that resumes from a checkpoint with `saved` and weights of that type:
-  /// another precision starts anew, and a constant scale is the config's.
-  LossScale resumed(LossScale saved, DType saved_weights) const;
+  /// another precision starts anew, and a constant scale is the config's. `has_updated`: some step
+  /// was not skipped. Before that, a dynamic scale only falls; so a config with a lower first scale
+  /// than the saved one takes effect.
+  LossScale resumed(LossScale saved, DType saved_weights, bool has_updated) const;
   /// Call it after a step. `overflow`: its gradients were not finite, and it was skipped.
   /// Error(kCheck) if the scale would have to fall below fp16.min_loss_scale.
   void update(bool overflow, LossScale& state) const;

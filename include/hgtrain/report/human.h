@@ -7,7 +7,7 @@ namespace hgt {
 
 /// Formats of numbers for people. None depends on the locale, and all fit a column.
 
-/// "2.4137" with four decimals; "325M" if that would be many digits; "nan".
+/// "2.4137" with four decimals; "3.25e+08" if that would be many digits; "nan".
 std::string human_number(double value, int decimals);
 
 /// "1 step", "2 steps".

@@ -108,7 +108,8 @@ class Trainer {
   /// was skipped, and the parameters are still those of the step before. fp16 training then lowers
   /// its loss scale and continues; it throws Error(kCheck) if the scale cannot shrink, or after a
   /// hundred skipped steps in a row. Other types throw Error(kCheck), which names the step and the
-  /// first bad tensor. The result stays valid until the step after the next is queued.
+  /// first tensor that is not finite. The result stays valid until the step after the next is
+  /// queued.
   const StepResult& finish_step();
   const StepResult& step() {
     queue_step();
