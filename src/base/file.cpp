@@ -110,6 +110,11 @@ File File::open_input(const std::string& path, ErrorKind kind, int wait_ms) {
   const int fd = retry([&] { return file_ops().open(path.c_str(), flags, 0); });
   if (fd < 0) throw_file_error("open", path, errno, kind);
   File file(path, fd, kind);
+  struct stat status {};
+  if (file_ops().fstat(fd, &status) < 0) file.fail("look at");
+  if (S_ISDIR(status.st_mode))
+    throw Error(kind, fmt::format("{} is {}, not a file", path, name_of_kind(status.st_mode)),
+                "name a file in it");
   file.wait_ms_ = wait_ms;
   return file;
 }

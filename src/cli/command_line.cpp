@@ -313,7 +313,11 @@ void refuse_extras(const CLI::App& app, const Command& command, const Commands& 
     }
     const std::string name = extra.substr(0, extra.find('='));
     std::string hint = hint_for_flag(command.name(), name);
-    if (const std::string meant = nearest(name, flag_names(app)); hint.empty() && !meant.empty())
+    std::vector<std::string> known = flag_names(app);
+    if (command.rest() == Command::Rest::kOverrides)
+      for (const std::string& path : config_key_paths())
+        if (path.find('.') == std::string::npos) known.push_back("--" + path);
+    if (const std::string meant = nearest(name, known); hint.empty() && !meant.empty())
       hint = fmt::format("did you mean {}?", meant);
     throw usage(fmt::format("{} has no flag {}", command.name(), name), hint.empty() ? help : hint);
   }
@@ -411,7 +415,8 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
   }
   parse(app, command, args, commands);
   if (!log_level.empty()) ::setenv(kLogVariable, log_level.c_str(), 1);
-  const LogSession log("launcher", log_level_from_environment(LogLevel::kWarning),
+  const LogSession log(command.name() == "agent" ? "agent" : "launcher",
+                       log_level_from_environment(LogLevel::kWarning),
                        /*asynchronous=*/false);
   return command.run(rest);
 }

@@ -106,7 +106,9 @@ class Logs final : public Command {
       tell("\n");
     }
     if (const int last = chosen_.largest(); last >= 0 && logs_.empty())
-      throw Error(ErrorKind::kConfig, fmt::format("{} has no log of rank {}", folder_, ranks_));
+      throw Error(
+          ErrorKind::kConfig, fmt::format("{} has no log of rank {}", folder_, ranks_),
+          fmt::format("hgtrain status {} lists the ranks of the run", shell_line({folder_})));
   }
 
   std::vector<std::string> way_to_read(const std::string& host,

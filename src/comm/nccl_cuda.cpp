@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_stream_state.h"
+#include "hgtrain/device/cuda_table.h"
 
 #include "add_received.h"
 #include "cuda_comm_table.h"

@@ -70,7 +70,7 @@ bool is_idle(const std::string& path, const Loading& loading) {
          loading.number("parallelism.tensor_parallel_size", 1) <= 1;
 }
 
-/// Refuses a value that needs a feature that is not built. The row's `fallback` is the value that
+/// Refuses a value that needs a feature that is not built. The row's `off_json` is the value that
 /// does not need it.
 bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
   const Field& field = *given.field;
@@ -84,7 +84,7 @@ bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
     return true;
   }
   const bool guarded = field.key_class == KeyClass::kError ||
-                       (field.key_class == KeyClass::kNotBuilt && !field.fallback.empty());
+                       (field.key_class == KeyClass::kNotBuilt && !field.off_json.empty());
   if (!guarded || is_off(field, value.json)) return false;
   refuse(given, field.key_class, json_text(value.json), ": " + field.help, field.hint, loading);
   return true;

@@ -13,27 +13,24 @@
 namespace hgt {
 namespace {
 
+/// The kind of value that a slot holds.
+struct SlotKind {
+  Kind operator()(std::monostate) const { return Kind::kAny; }
+  Kind operator()(const bool*) const { return Kind::kBool; }
+  Kind operator()(const std::int64_t*) const { return Kind::kInteger; }
+  Kind operator()(const double*) const { return Kind::kNumber; }
+  Kind operator()(const std::string*) const { return Kind::kText; }
+  Kind operator()(const NamedNumber&) const { return Kind::kNumber; }
+  Kind operator()(const NumberPair&) const { return Kind::kList; }
+  Kind operator()(const std::optional<double>*) const { return Kind::kNumber; }
+  Kind operator()(const std::optional<std::int64_t>*) const { return Kind::kInteger; }
+  Kind operator()(const std::vector<DataSource>*) const { return Kind::kAny; }
+  Kind operator()(const std::vector<std::int64_t>*) const { return Kind::kList; }
+};
+
 Kind kind_of(const SlotOf& slot_of) {
   Config config;
-  const Slot slot = slot_of(config);
-  switch (slot.index()) {
-    case 1:
-      return Kind::kBool;
-    case 2:
-    case 8:
-      return Kind::kInteger;
-    case 3:
-    case 5:
-    case 7:
-      return Kind::kNumber;
-    case 4:
-      return Kind::kText;
-    case 6:
-    case 10:
-      return Kind::kList;
-    default:
-      return Kind::kAny;
-  }
+  return std::visit(SlotKind(), slot_of(config));
 }
 
 bool same_name(const std::string& a, const std::string& b) {
@@ -113,7 +110,7 @@ Field Field::instead(std::string text) && {
 }
 
 Field Field::defaults_to(std::string json) && {
-  fallback = std::move(json);
+  default_json = std::move(json);
   return std::move(*this);
 }
 
@@ -148,7 +145,7 @@ Field ignored(std::string name, Kind kind, std::string help) {
 Field not_built(std::string name, Kind kind, std::string off, std::string help) {
   Field field = ignored(std::move(name), kind, std::move(help));
   field.key_class = KeyClass::kNotBuilt;
-  field.fallback = std::move(off);
+  field.off_json = std::move(off);
   return field;
 }
 
@@ -188,8 +185,8 @@ const Field* find_row(const Field& table, std::string_view name, const std::stri
 }
 
 bool is_off(const Field& field, const nlohmann::ordered_json& value) {
-  if (field.fallback.empty()) return false;
-  const auto off = parse_json<nlohmann::ordered_json>(field.fallback);
+  if (field.off_json.empty()) return false;
+  const auto off = parse_json<nlohmann::ordered_json>(field.off_json);
   return field.kind == Kind::kInteger ? value <= off : value == off;
 }
 

@@ -21,7 +21,7 @@ struct DataSource;
 
 enum class Kind { kBool, kInteger, kNumber, kText, kList, kObject, kAny };
 
-/// A number that the struct keeps by name, if it is known; flags are 0 or 1.
+/// The entry `name` of a map of numbers, which is there if the key was given; flags are 0 or 1.
 struct NamedNumber {
   std::map<std::string, double>* numbers;
   std::string name;
@@ -56,9 +56,10 @@ struct Field {
   KeyClass key_class = KeyClass::kUsed;
   std::string help;
   SlotOf slot;
-  /// JSON text: the key's default. For kNotBuilt: the value that leaves the feature off, as a
-  /// smaller whole number does; "" if any value switches it on.
-  std::string fallback;
+  std::string default_json;  ///< the key's default; "" = what its slot has in an empty Config
+  /// For a key that is refused: the JSON text of the value that it may have, because it leaves the
+  /// feature off, as a smaller whole number does; "" = none.
+  std::string off_json;
   std::vector<std::string> aliases;
   std::vector<Choice>
       choices;               ///< texts that are allowed; for a list: texts that mean the empty list
@@ -92,20 +93,22 @@ struct Field {
 
   bool takes_false() const;  ///< of a section
 
-  Field aka(std::vector<std::string> names) &&;
+  // Each returns the row with one property more.
+  Field aka(std::vector<std::string> names) &&;  ///< other names of the key
   Field one_of(std::vector<Choice> list) &&;
-  Field others_are(std::string choice) &&;
+  Field others_are(std::string choice) &&;  ///< any other text stands for this choice
   Field at_least(double value) &&;
   Field at_most(double value) &&;
   Field above(double value) &&;
   Field as_integer() &&;
   Field elements() &&;  ///< a count of elements: not negative, saturates, fractions are cut off
   Field auto_is(std::string json, std::string reason = "the default of HF's Trainer") &&;
-  Field auto_derived() &&;
-  Field instead(std::string text) &&;
+  Field auto_derived() &&;             ///< "auto" is computed from other keys
+  Field instead(std::string text) &&;  ///< what to do instead, if the key is refused
   Field defaults_to(std::string json) &&;
+  /// The row exists only if the section's `type` is one of these.
   Field only(std::vector<std::string> types) &&;
-  Field from_stage(int stage) &&;
+  Field from_stage(int stage) &&;  ///< the key has an effect from this stage of ZeRO on
 };
 
 /// A key that fills `slot` and has the slot's kind.
@@ -145,7 +148,7 @@ bool same_key(std::string_view a, std::string_view b);
 /// The row of a key of `table` by any of its names, nullptr if there is none.
 const Field* find_row(const Field& table, std::string_view name, const std::string& type = "");
 
-/// Whether a value leaves the row's feature switched off, according to `fallback`.
+/// Whether a value leaves the row's feature switched off, according to `off_json`.
 bool is_off(const Field& field, const nlohmann::ordered_json& value);
 
 /// Canonical paths of the used keys below `table` that have this name or this other spelling:

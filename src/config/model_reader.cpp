@@ -364,8 +364,10 @@ void check_model(Loading& loading) {
           fmt::format("model.{} = {} does not divide {} = {}", key("num_attention_heads"),
                       m.num_attention_heads, key("hidden_size"), m.hidden_size));
   else if (gpt2 && !covers)
-    error("head_dim", fmt::format("model.head_dim = {}: GPT-2's heads cover n_embd = {}",
-                                  m.head_dim, m.hidden_size));
+    error("head_dim",
+          fmt::format("model.head_dim = {}, but GPT-2's {} heads share n_embd = {}: leave "
+                      "head_dim out",
+                      m.head_dim, m.num_attention_heads, m.hidden_size));
   else if (!gpt2 && m.head_dim % 2 != 0)
     error("head_dim", fmt::format("model.head_dim = {} is odd, but a rotary embedding needs pairs",
                                   m.head_dim));

@@ -112,7 +112,7 @@ std::vector<Field> neutral_only() {
   const auto only = [](std::string name, Kind kind, std::string neutral, std::string help) {
     Field out = refused(std::move(name), std::move(help), "only " + neutral + " is supported");
     out.kind = kind;
-    out.fallback = std::move(neutral);
+    out.off_json = std::move(neutral);
     return out;
   };
   std::vector<Field> out = {

@@ -5,8 +5,8 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/json.h"
-#include "hgtrain/config/data_groups.h"
 #include "hgtrain/config/layout_rules.h"
+#include "hgtrain/config/model_copies.h"
 
 #include "batch.h"
 #include "elasticity.h"
@@ -23,9 +23,9 @@ constexpr const char* kParams = "scheduler.params.";
 void fill_params(Loading& loading, const std::string& section, const std::string& type) {
   for (const Field& field : find_field(section)->fields) {
     const std::string path = section + "." + field.name;
-    if (goes_with(field, type) && !field.fallback.empty() && field.slot &&
+    if (goes_with(field, type) && !field.default_json.empty() && field.slot &&
         !loading.has_origin(path) && !loading.derive.contains(path))
-      store(field.slot(loading.config()), parse_json<Json>(field.fallback));
+      store(field.slot(loading.config()), parse_json<Json>(field.default_json));
   }
 }
 
@@ -142,7 +142,7 @@ std::string group_factors(const Loading& loading) {
 std::optional<LayoutProblem> world_problem(const Loading& loading, std::int64_t world) {
   const ParallelismConfig& p = loading.result.config.parallelism;
   const std::int64_t group = group_size(loading), sequence = ulysses_size(loading);
-  if (world % sequence == 0 && data_groups(p, world / sequence) > 0) return std::nullopt;
+  if (world % sequence == 0 && model_copies(p, world / sequence) > 0) return std::nullopt;
   if (world % group != 0)
     return LayoutProblem{p.tensor_parallel_size > 1    ? "parallelism.tensor_parallel_size"
                          : p.context_parallel_size > 1 ? "parallelism.context_parallel_size"

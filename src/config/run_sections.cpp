@@ -191,7 +191,7 @@ Field parallelism_section() {
   using P = ParallelismConfig;
   const auto one = [](Field field) {
     field.key_class = KeyClass::kNotBuilt;
-    field.fallback = "1";
+    field.off_json = "1";
     return std::move(field).at_least(1).at_most(kMaxRanks);
   };
   return section(

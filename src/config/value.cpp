@@ -337,7 +337,8 @@ Json load(const Field& field, Config& config) {
 }
 
 nlohmann::ordered_json default_of(const Field& field) {
-  if (!field.fallback.empty()) return parse_json<nlohmann::ordered_json>(field.fallback);
+  for (const std::string& json : {field.default_json, field.off_json})
+    if (!json.empty()) return parse_json<nlohmann::ordered_json>(json);
   if (!field.slot || field.default_varies) return nullptr;
   Config config;
   return load(field, config);

@@ -112,7 +112,9 @@ void PreTokenizer::add(const nlohmann::json& json) {
   const auto type = json.at("type").get<std::string>();
   if (byte_level_)
     throw Error(ErrorKind::kData,
-                fmt::format("the pre-tokenizer {} behind ByteLevel is not supported", type));
+                fmt::format("the pre-tokenizer {} after ByteLevel is not supported", type),
+                "use a tokenizer whose last pre-tokenizer is ByteLevel, as those of GPT-2, Llama 3 "
+                "and Qwen have");
   if (type == "Sequence") {
     for (const nlohmann::json& step : json.at("pretokenizers")) add(step);
   } else if (type == "ByteLevel") {

@@ -18,11 +18,12 @@ using nlohmann::json;
 
 constexpr int kMaxDepth = 64;                            // of nesting; real files have 6
 constexpr std::int64_t kMaxIds = std::int64_t{1} << 24;  // bounds the table of ids
+constexpr const char* kSaveAgain = "save the tokenizer again with transformers or tokenizers";
 
 std::int32_t parse_id(const json& value) {
   const std::int64_t id = json_integer(value);
   if (id < 0 || id >= kMaxIds)
-    throw Error(ErrorKind::kData, fmt::format("{} is not a token id", value.dump()));
+    throw Error(ErrorKind::kData, fmt::format("{} is not a token id", value.dump()), kSaveAgain);
   return static_cast<std::int32_t>(id);
 }
 
@@ -45,8 +46,7 @@ void check_model(const json& model) {
     throw Error(ErrorKind::kData, fmt::format("tokenizers of type {} are not supported", type),
                 kBytePairs);
   if (!model.contains("merges"))
-    throw Error(ErrorKind::kData, "the tokenizer's model has no merges",
-                "save the tokenizer again with transformers or tokenizers");
+    throw Error(ErrorKind::kData, "the tokenizer's model has no merges", kSaveAgain);
   const json& dropout = model.value("dropout", json());
   if (!dropout.is_null() && dropout.get<double>() != 0)
     throw Error(ErrorKind::kData, "a tokenizer with dropout is not supported",
@@ -70,7 +70,8 @@ std::vector<std::pair<std::string, std::string>> parse_merges(const json& list) 
     const std::size_t space = text.find(' ');
     if (text.starts_with("#version")) continue;
     if (space == text.npos || text.find(' ', space + 1) != text.npos)
-      throw Error(ErrorKind::kData, fmt::format("the merge \"{}\" is not two tokens", text));
+      throw Error(ErrorKind::kData, fmt::format("the merge \"{}\" is not two tokens", text),
+                  kSaveAgain);
     merges.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
   return merges;

@@ -1,5 +1,3 @@
-#include "hgtrain/device/cuda_device.h"
-
 #include <cstring>
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -12,6 +10,7 @@
 #include "hgtrain/base/error_texts.h"
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_stream_state.h"
+#include "hgtrain/device/cuda_table.h"
 #include "hgtrain/device/unique_handle.h"
 
 namespace hgt {

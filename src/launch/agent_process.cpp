@@ -41,12 +41,9 @@ int run_agent() {
   const JobGroup group;  // before this process is a subreaper
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   asio::io_context io;
-  Agent agent({io, group.join_fd(), children(), Lease::kDefault,
-               [&](const std::string& why) {
-                 log_info("the launcher is gone: {}", why);
-                 io.stop();
-               }},
-              std::move(in), std::move(out));
+  Agent agent(
+      {io, group.join_fd(), children(), Lease::kDefault, [&](const std::string&) { io.stop(); }},
+      std::move(in), std::move(out));
   agent.say_hello(visible_gpus());
   io.run();
   return 0;

@@ -30,7 +30,7 @@ class Coordinator {
   struct Context {
     asio::io_context& io;
     const JobSpec& spec;
-    Spawn order;  ///< the fields that are equal for all hosts and attempts
+    Spawn order;  ///< the fields that are equal for all hosts of the attempt
     std::function<void(const std::string& text)> notice;
     std::function<void(const Error& why)> cannot_start;
     std::function<void()> finished;  ///< no process is left, or none that can be killed

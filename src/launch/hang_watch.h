@@ -13,8 +13,8 @@
 
 namespace hgt {
 
-/// Checks every second whether a rank of an attempt hangs. Must outlive the loop, unless it is
-/// stopped.
+/// Checks every second whether a rank of an attempt hangs. Must outlive what it has queued on the
+/// loop, also after stop().
 class HangWatch {
  public:
   /// `found` is called within the loop, at each check that finds a hang; it may call stop().
@@ -25,7 +25,8 @@ class HangWatch {
   void stop();
 
   /// The rank at fault if `waiting` reports a lost peer: a rank behind it that has made no progress
-  /// for long. A waiting rank may time out before this watch finds the hang.
+  /// for 30 s or, if that is less, half of the job's hang_limit. A waiting rank may time out before
+  /// this watch finds the hang.
   std::optional<Hang> straggler_behind(const RankView& waiting) const;
 
  private:

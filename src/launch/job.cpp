@@ -113,7 +113,7 @@ class Job {
     });
   }
 
-  /// In which the ranks work. Nodes work where they were started.
+  /// The folder in which ranks of other hosts work; "" = where each node was started.
   std::string folder_there() const { return spec_.rendezvous ? "" : fs::current_path().string(); }
 
   Inspect inspection() const {
@@ -141,7 +141,7 @@ class Job {
     coordinator_->stop_for_another();
   }
 
-  /// What the agents need to know, the same in all attempts.
+  /// What is equal for all hosts of this attempt.
   Spawn order() const {
     Spawn order;
     if (!spec_.hosts.empty() && !spec_.rendezvous) {  // nodes work where they were started

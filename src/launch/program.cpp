@@ -84,7 +84,9 @@ std::string first_line_hint(const std::string& path) {
 }
 
 std::string find_program(const std::string& program, const std::string& path) {
-  if (program.empty()) throw Error(ErrorKind::kConfig, "the name of the program is empty");
+  if (program.empty())
+    throw Error(ErrorKind::kConfig, "the name of the program is empty",
+                "name one: hgtrain launch -- python3 train.py");
   if (program.find('/') != std::string::npos) {
     if (!is_program(program)) refuse_program(program);
     return program;

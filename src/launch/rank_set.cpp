@@ -34,7 +34,8 @@ void RankSet::require_in(int world_size) const {
   throw Error(ErrorKind::kConfig,
               fmt::format("there is no rank {} in a job of {}", largest(),
                           world_size == 1 ? "one rank, which is rank 0"
-                                          : fmt::format("ranks 0-{}", world_size - 1)));
+                                          : fmt::format("ranks 0-{}", world_size - 1)),
+              "name some of these, or start more");
 }
 
 int RankSet::count_of(int world_size) const {

@@ -117,10 +117,11 @@ void fork_command() {
   sigaddset(&ended, SIGCHLD);
   sigprocmask(SIG_BLOCK, &ended, &before);
   const OwnedFd child_ended(::signalfd(-1, &ended, SFD_CLOEXEC));
-  const pid_t child = ::fork();
-  if (child < 0 || child_ended.get() < 0)
+  const pid_t child = child_ended.get() < 0 ? -1 : ::fork();
+  if (child < 0)
     throw Error(ErrorKind::kDevice,
-                fmt::format("the command cannot start: {}", std::strerror(errno)));
+                fmt::format("no process can be started on {} for the command: {}", host_name(),
+                            std::strerror(errno)));
   if (child > 0) wait_for(child, child_ended.get());
   sigprocmask(SIG_SETMASK, &before, nullptr);
   const OwnedFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -98,8 +98,7 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
   if (says("timed out")) return "the host is down, or a firewall drops what is sent to that port";
   if (says("No route to host") || says("Network is unreachable"))
     return "the host is down, or there is no route to it: `ip route get ADDRESS` shows the way, "
-           "and "
-           "HostName or ProxyJump in ~/.ssh/config another";
+           "and HostName or ProxyJump in ~/.ssh/config another";
   if (says(kKeyChanged))
     return "if the host was reinstalled, remove that line (ssh-keygen -R) and confirm its new "
            "key with " +
@@ -109,6 +108,8 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
   if (says("Too many authentication failures"))
     return "ssh offers too many keys: IdentitiesOnly yes and IdentityFile in ~/.ssh/config name "
            "one";
+  if (says(kTooMuchNoise))
+    return "its start-up files (~/.bashrc and so on) must print nothing if no terminal is there";
   if (says("bad permissions")) return "chmod 600 the key: ssh ignores one that others can read";
   if (says("Permission denied"))
     return fmt::format(

@@ -7,6 +7,9 @@
 
 namespace hgt {
 
+inline constexpr const char* kTooMuchNoise =
+    "its shell prints more than 64 KiB before it starts a program";
+
 /// The arguments for ssh besides the host's name.
 std::vector<std::string> login_flags(const JobHost& host);
 

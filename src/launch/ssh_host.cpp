@@ -169,8 +169,7 @@ void SshHost::read_output() {
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0 && errno == EAGAIN) return watch_output();
     if (bytes <= 0) return fail(why_ended());
-    if (++discarded_ > kMaxNoise)
-      return fail("its shell prints more than 64 KiB before it starts a program");
+    if (++discarded_ > kMaxNoise) return fail(kTooMuchNoise);
     if (c != '\n') {
       line_ += c;
       continue;

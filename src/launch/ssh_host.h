@@ -27,7 +27,7 @@ inline constexpr std::ptrdiff_t kMaxSshCalls = 8;
 /// none of it.
 ///
 /// ssh runs in a session of its own: Ctrl-C does not reach it. It is killed when this is destroyed.
-/// `files` and this must outlive the loop.
+/// `program` and this must outlive the loop.
 class SshHost {
  public:
   /// Only a command may use the keys of this machine there, if ssh_config says so (ForwardAgent).

@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/checked.h"
-#include "hgtrain/config/data_groups.h"
+#include "hgtrain/config/model_copies.h"
 
 namespace hgt {
 
@@ -45,7 +45,7 @@ Layout make_layout(const ParallelismConfig& config, int world_size) {
   layout.context_size = size(config.context_parallel_size, "context_parallel_size");
   layout.pipeline_size = size(config.pipeline_parallel_size, "pipeline_parallel_size");
   layout.virtual_stages = size(config.virtual_pipeline_stages, "virtual_pipeline_stages");
-  layout.data_size = static_cast<int>(data_groups(config, world_size));
+  layout.data_size = static_cast<int>(model_copies(config, world_size));
   if (layout.data_size == 0) {
     const std::int64_t model = workers_of_model(config), asked = config.data_parallel_size;
     throw Error(

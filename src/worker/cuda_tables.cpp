@@ -1,7 +1,5 @@
 // The one function hgtrain_cuda.so exports.
 
-#include "hgtrain/comm/cuda_comm.h"
-#include "hgtrain/device/cuda_device.h"
 #include "hgtrain/device/cuda_table.h"
 #include "hgtrain/ops/cuda_ops_table.h"
 

@@ -257,6 +257,8 @@ void show_stacks() {
 }
 
 int run_rank(const std::function<void(ControlChannel&)>& body) {
+  const LogSession log(fmt::format("rank {}", read_environment().rank),
+                       log_level_from_environment(LogLevel::kWarning), /*asynchronous=*/false);
   std::atomic<bool> failed = false;  // the exit status is then that of the error
   const auto leave = [&] {
     if (!failed) std::_Exit(static_cast<int>(ErrorKind::kPeer));

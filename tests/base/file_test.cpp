@@ -126,6 +126,12 @@ TEST_CASE("a device can be written to, and waits") {
   CHECK((fcntl(file.fd(), F_GETFL) & O_NONBLOCK) == 0);
 }
 
+TEST_CASE("a folder is no input") {
+  const TemporaryFolder folder;
+  CHECK(message_of([&] { File::open_input(folder.path(), ErrorKind::kConfig); }) ==
+        folder.path() + " is a folder, not a file");
+}
+
 TEST_CASE("a pipe that is named as input is read to its end, and waited for a while") {
   TemporaryFolder folder;
   const std::string pipe = folder / "pipe";

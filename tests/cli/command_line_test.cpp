@@ -159,6 +159,8 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"data", "prepare", "books"}).find("--input books") != std::string::npos);
   CHECK(refusal({"data", "prepare", "--output", "x"}) ==
         "data prepare has no flag --output | did you mean --out?");
+  CHECK(refusal({"--gradient_cliping", "1"}) ==
+        "train has no flag --gradient_cliping | did you mean --gradient_clipping?");
   CHECK(refusal({"--layers", "4"}).ends_with("| use --model.num_hidden_layers VALUE"));
   CHECK(refusal({"train", "extra"}).find("one argument too many") != std::string::npos);
   CHECK(

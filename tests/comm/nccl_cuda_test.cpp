@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_stream_state.h"
+#include "hgtrain/device/cuda_table.h"
 
 #include "add_received.h"
 #include "cuda_comm_table.h"

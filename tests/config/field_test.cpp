@@ -152,8 +152,8 @@ TEST_CASE("every used key changes its slot") {
 
 TEST_CASE("rows are found by path, and by type if there are several") {
   CHECK(find_field("optimizer.params.lr")->name == "lr");
-  CHECK(find_field("scheduler.params.warmup_max_lr", "WarmupDecayLR")->fallback == "0.001");
-  CHECK(find_field("scheduler.params.warmup_max_lr", "warmuplr")->fallback == "");
+  CHECK(find_field("scheduler.params.warmup_max_lr", "WarmupDecayLR")->default_json == "0.001");
+  CHECK(find_field("scheduler.params.warmup_max_lr", "warmuplr")->default_json == "");
   CHECK(find_field("optimizer.params.none") == nullptr);
   CHECK(find_field("none") == nullptr);
 }

@@ -1,10 +1,9 @@
-#include "hgtrain/device/cuda_device.h"
-
 #include <cstring>
 
 #include <catch2/catch.hpp>
 
 #include "hgtrain/device/cuda_module.h"
+#include "hgtrain/device/cuda_table.h"
 
 #include "support/roots.h"
 

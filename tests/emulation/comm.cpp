@@ -26,9 +26,9 @@
 
 #include "hgtrain/base/element.h"
 #include "hgtrain/base/xxh3.h"
-#include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_stream_state.h"
+#include "hgtrain/device/cuda_table.h"
 
 #include "../../src/comm/add_received.h"
 #include "../../src/comm/cuda_comm_table.h"

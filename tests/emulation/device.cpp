@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 
 #include "hgtrain/device/cuda_check.h"
-#include "hgtrain/device/cuda_device.h"
 #include "hgtrain/device/cuda_stream_state.h"
+#include "hgtrain/device/cuda_table.h"
 
 #include "capture.h"
 #include "device_memory.h"

@@ -1,9 +1,7 @@
 // The tables of the emulated module: the ops', with what each reads and writes compared with the
 // rest.
 
-#include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_check.h"
-#include "hgtrain/device/cuda_device.h"
 #include "hgtrain/device/cuda_stream_state.h"
 #include "hgtrain/device/cuda_table.h"
 #include "hgtrain/ops/cuda_ops_table.h"

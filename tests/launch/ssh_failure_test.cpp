@@ -82,6 +82,7 @@ TEST_CASE("each way in which ssh fails is recognised and has its own hint") {
 }
 
 TEST_CASE("a login shell that starts nothing has a hint of its own") {
+  CHECK_THAT(hint_for_ssh({.name = "a"}, kTooMuchNoise), Catch::Contains("~/.bashrc"));
   CHECK_THAT(hint_for_ssh({.name = "a"}, "its login shell starts no program, and says: no"),
              Catch::Contains("chsh"));
 }

@@ -1,5 +1,5 @@
-// Compares every op in bf16 and fp16 with itself in fp32 on the same numbers: the only difference
-// is the rounding of what is stored.
+// Compares the ops that take bf16 and fp16 with themselves in fp32 on the same numbers: the only
+// difference is the rounding of what is stored.
 #include "cpu/products.h"
 
 #include <list>

@@ -39,10 +39,10 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
   bool tie_word_embeddings = true;
-  bool attention_bias = false;      ///< bias of q, k, v (gpt2, qwen2: true)
-  bool attention_out_bias = false;  ///< bias of the output projection (gpt2, llama, qwen3)
+  bool attention_bias = false;      ///< bias of q, k, v
+  bool attention_out_bias = false;  ///< bias of the output projection
   bool mlp_bias = false;
-  bool qk_norm = false;                     ///< RMSNorm on each head of q and k (qwen3)
+  bool qk_norm = false;                     ///< RMSNorm on each head of q and k
   std::vector<std::int64_t> layer_windows;  ///< per layer: sliding window in tokens, 0 = full
   double initializer_range = 0.02;
   double embd_pdrop = 0.0;

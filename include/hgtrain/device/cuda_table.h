@@ -97,8 +97,10 @@ struct CudaDeviceTable {
   CudaResult (*fill_bytes)(void* to, int byte, std::size_t bytes, CudaStreamState* stream);
 };
 
-struct CudaOpsTable;   // hgtrain/ops/cuda_ops_table.h
-struct CudaCommTable;  // src/comm/cuda_comm_table.h
+struct CudaOpsTable;                         // hgtrain/ops/cuda_ops_table.h
+struct CudaCommTable;                        // src/comm/cuda_comm_table.h
+const CudaDeviceTable* cuda_device_table();  ///< defined in the module
+const CudaCommTable* cuda_comm_table();      ///< defined in the module: NCCL
 
 /// What the module's one exported function returns. `version` must stay the first member.
 struct CudaTables {

@@ -7,7 +7,8 @@
 
 namespace hgt {
 
-/// How many workers hold one copy of the model together. Error(kConfig) if the number overflows.
+/// How many workers hold one copy of the model together; all sizes are positive. Error(kConfig) if
+/// the number overflows.
 inline std::int64_t workers_of_model(const ParallelismConfig& config) {
   std::int64_t workers = 1;
   for (const std::int64_t size :
@@ -18,10 +19,10 @@ inline std::int64_t workers_of_model(const ParallelismConfig& config) {
 
 /// How many copies of the model `workers` hold; 0 if they do not hold whole copies, or if the
 /// config asks for another number of copies.
-inline std::int64_t data_groups(const ParallelismConfig& config, std::int64_t workers) {
-  const std::int64_t group = workers_of_model(config), groups = workers / group;
-  const bool is_asked = config.data_parallel_size == 0 || config.data_parallel_size == groups;
-  return workers % group == 0 && is_asked ? groups : 0;
+inline std::int64_t model_copies(const ParallelismConfig& config, std::int64_t workers) {
+  const std::int64_t of_copy = workers_of_model(config), copies = workers / of_copy;
+  const bool is_asked = config.data_parallel_size == 0 || config.data_parallel_size == copies;
+  return workers % of_copy == 0 && is_asked ? copies : 0;
 }
 
 }  // namespace hgt
