@@ -114,6 +114,11 @@ Field Field::defaults_to(std::string json) && {
   return std::move(*this);
 }
 
+Field Field::off_if(std::string json) && {
+  off_json = std::move(json);
+  return std::move(*this);
+}
+
 Field Field::only(std::vector<std::string> types) && {
   only_for = std::move(types);
   return std::move(*this);

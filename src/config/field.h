@@ -106,6 +106,7 @@ struct Field {
   Field auto_derived() &&;             ///< "auto" is computed from other keys
   Field instead(std::string text) &&;  ///< what to do instead, if the key is refused
   Field defaults_to(std::string json) &&;
+  Field off_if(std::string json) &&;  ///< the key is refused, but may have this value
   /// The row exists only if the section's `type` is one of these.
   Field only(std::vector<std::string> types) &&;
   Field from_stage(int stage) &&;  ///< the key has an effect from this stage of ZeRO on

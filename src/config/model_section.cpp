@@ -112,8 +112,7 @@ std::vector<Field> neutral_only() {
   const auto only = [](std::string name, Kind kind, std::string neutral, std::string help) {
     Field out = refused(std::move(name), std::move(help), "only " + neutral + " is supported");
     out.kind = kind;
-    out.off_json = std::move(neutral);
-    return out;
+    return std::move(out).off_if(std::move(neutral));
   };
   std::vector<Field> out = {
       only("scale_attn_weights", Kind::kBool, "true",

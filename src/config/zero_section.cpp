@@ -177,7 +177,7 @@ Field zero_section() {
       ignored("stage3_gather_16bit_weights_on_model_save", Kind::kBool,
               "checkpoints hold whole tensors")
           .aka({"gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"}),
-      refused("legacy_stage1", "DeepSpeed refuses it as well", "remove it").defaults_to("false"),
+      refused("legacy_stage1", "DeepSpeed refuses it as well", "remove it").off_if("false"),
       refused("aio", "it belongs outside zero_optimization", "move aio to the top level"),
       old_offload("cpu_offload", "offload_optimizer"),
       old_offload("cpu_offload_param", "offload_param"),

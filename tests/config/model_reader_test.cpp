@@ -151,7 +151,7 @@ TEST_CASE("sizes must fit each other") {
   CHECK(contains(model_errors(R"("model_type": "llama", "head_dim": 5)"), "is odd"));
   CHECK(contains(model_errors(R"("model_type": "gpt2", "num_key_value_heads": 3)"),
                  "as many key and value heads"));
-  CHECK(contains(model_errors(R"("model_type": "gpt2", "head_dim": 32)"), "cover n_embd"));
+  CHECK(contains(model_errors(R"("model_type": "gpt2", "head_dim": 32)"), "share n_embd"));
   CHECK(inline_model(
             R"("model_type": "llama", "hidden_size": 50, "num_attention_heads": 4, "head_dim": 6)")
             .head_dim == 6);

@@ -71,6 +71,6 @@ TEST_CASE("steps follow each other; nothing may follow ByteLevel") {
   CHECK(PreTokenizer(parse_json<json>(byte_level)).byte_level());
   CHECK_FALSE(PreTokenizer(json()).byte_level());
   CHECK_THROWS_WITH(split(sequence(byte_level, split_step(" ", "Isolated")), ""),
-                    Contains("Split behind ByteLevel"));
+                    Contains("Split after ByteLevel"));
   CHECK_THROWS_WITH(split(R"({"type": "Metaspace"})", ""), Contains("Metaspace"));
 }

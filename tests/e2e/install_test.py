@@ -30,7 +30,7 @@ class InstallTest(unittest.TestCase):
             sections = subprocess.run(['readelf', '-SW', bin / name], check=True, capture_output=True, text=True).stdout
             self.assertNotIn('.symtab', sections)
             self.assertIn('.gnu_debuglink', sections)
-            self.assertLess((bin / name).stat().st_size, 5 << 20)
+            self.assertLess((bin / name).stat().st_size, 5_000_000)
             symbols = subprocess.run(['nm', bin / f'.debug/{name}.debug'], check=True, capture_output=True, text=True).stdout
             self.assertIn(' main\n', symbols)
         said = subprocess.run([bin / 'hgtrain', 'version'], check=True, capture_output=True, text=True).stdout
