@@ -97,14 +97,15 @@ std::vector<std::int32_t> ids(std::int64_t count, std::int32_t id) {
 TEST_CASE("ops over flat memory reach elements beyond 2^31") {
   const FewBlocks few;
   constexpr std::int64_t kCount = 256;
-  const Twice wide(DType::kF32, kCount), more(DType::kF32, kCount), narrow(DType::kBF16, kCount),
-      branch(DType::kBF16, kCount);
+  const Twice wide(DType::kF32, kCount), more(DType::kF32, kCount), back(DType::kF32, kCount),
+      narrow(DType::kBF16, kCount), branch(DType::kBF16, kCount);
   // Each row of 64 elements is a sample, so that the last ones have the same numbers in both.
   const SampleKey keys[] = {{1, narrow.before / 64}, {1, 0}};
   run_both([&](auto at, CudaStreamState& stream) {
     const std::int64_t count = decltype(at)::kIsFar ? wide.all : kCount;
     const Activation f = Activation::kGeluTanh;
     cuda::cast({at(wide), at(narrow), DType::kF32, DType::kBF16, count}, stream);
+    cuda::cast({at(narrow), at(back), DType::kBF16, DType::kF32, count}, stream);
     cuda::activation_bwd({at(branch), at(narrow), at(narrow), DType::kBF16, count, f}, stream);
     cuda::activation_fwd({at(branch), at(branch), DType::kBF16, count, f}, stream);
     cuda::dropout_add({at(narrow),
@@ -121,7 +122,7 @@ TEST_CASE("ops over flat memory reach elements beyond 2^31") {
         stream);
     cuda::fill({static_cast<float*>(at(wide)), count, 3, nullptr}, stream);
   });
-  for (const Twice* x : {&wide, &more, &narrow, &branch}) CHECK(x->is_same());
+  for (const Twice* x : {&wide, &more, &back, &narrow, &branch}) CHECK(x->is_same());
   CHECK(wide.near<float>()[kCount - 1] == 3);
   CHECK(static_cast<float*>(wide.far())[0] == 3);
 }
@@ -242,6 +243,7 @@ TEST_CASE("ops with strides reach elements beyond 2^31") {
     std::vector<BFloat16> gain(gains.begin(), gains.end());
     const EmulatedMemory x[] = {spread(1, 3 * kRow), spread(3, kRow)},
                          y[] = {spread(1, 3 * kRow), spread(3, kRow)},
+                         added[] = {spread(1, 3 * kRow), spread(3, kRow)},
                          sums[] = {memory_of(2 * kRow * 4), memory_of(2 * kRow * 4)};
     float mean[3], rstd[3];
     CudaStreamState stream;
@@ -253,6 +255,21 @@ TEST_CASE("ops with strides reach elements beyond 2^31") {
       cuda::norm_fwd(
           {from, {}, {}, to, gain.data(), gain.data(), DType::kBF16, mean, rstd, 3, 1, kRow, 1e-5f},
           stream);
+      const HeadRows<void> sum_to{added[is_far].get(), stride, 0};
+      cuda::norm_fwd({from,
+                      {to.data, stride, 0},
+                      sum_to,
+                      to,
+                      gain.data(),
+                      gain.data(),
+                      DType::kBF16,
+                      mean,
+                      rstd,
+                      3,
+                      1,
+                      kRow,
+                      1e-5f},
+                     stream);
       auto* const sum = static_cast<float*>(sums[is_far].get());
       cuda::norm_bwd({{to.data, stride, 0},
                       from,
@@ -270,6 +287,7 @@ TEST_CASE("ops with strides reach elements beyond 2^31") {
                      stream);
     }
     CHECK(same(y[0].get(), kRow, y[1].get(), kRow));
+    CHECK(same(added[0].get(), kRow, added[1].get(), kRow));
     CHECK(std::memcmp(sums[0].get(), sums[1].get(), 2 * kRow * 4) == 0);
   }
 

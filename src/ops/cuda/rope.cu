@@ -27,7 +27,10 @@ struct Angles {
 // One block per position: it rotates its heads' pairs (i, i + width / 2), one vector per thread.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads) rotate_pairs(RopeArgs args) {
-  const std::int64_t n = blockIdx.x, b = n / args.length, t = n % args.length;
+  // In 32 bits, because devices have no instruction for divisions, and those of 64 bits take long;
+  // a grid has fewer than 2^31 blocks.
+  const unsigned n = blockIdx.x, length = static_cast<unsigned>(args.length);
+  const std::int64_t b = n / length, t = n % length;
   const std::int64_t half = args.width / 2, place = args.position_ids ? args.position_ids[n] : t;
   const unsigned vectors = static_cast<unsigned>((half + kVector<T> - 1) / kVector<T>);
   T* const row =
