@@ -220,7 +220,9 @@ void write_manifest(const std::string& folder, CheckpointManifest manifest,
 
 void throw_offering_before(const Error& error, const std::string& folder) {
   if (!error.hint().empty()) throw error;  // it already says what to do
-  std::string hint = "there is no checkpoint before it in this run";
+  std::string hint =
+      "there is no checkpoint before it in this run; if its weights are whole, a new run can start "
+      "from them with model.init";
   const std::int64_t step = step_of(std::filesystem::path(folder).filename().string());
   for (const std::string& other : list_checkpoints(parent_folder(parent_folder(folder)))) {
     if (step_of(std::filesystem::path(other).filename().string()) >= step) continue;

@@ -150,9 +150,10 @@ CheckpointReader::CheckpointReader(const std::string& folder, const ModelConfig&
   if (!is_folder(folder))
     throw Error(ErrorKind::kConfig, fmt::format("there is no checkpoint {}", folder), hint);
   if (!path_exists(folder + "/" + kManifestName))
-    throw Error(ErrorKind::kData,
-                fmt::format("{} is not a whole checkpoint: it has no {}", folder, kManifestName),
-                hint);
+    throw_offering_before(
+        Error(ErrorKind::kData,
+              fmt::format("{} is not a whole checkpoint: it has no {}", folder, kManifestName)),
+        folder);
   try {
     contents_ = std::make_unique<Contents>(folder, model, table, flat);
   } catch (const Error& e) {

@@ -6,6 +6,9 @@
 
 namespace hgt {
 
+/// Of --max_restarts.
+inline constexpr std::int64_t kMaxRestarts = 1'000'000;
+
 /// The free memory of this machine in bytes, or the limit of this process's control group if that
 /// is lower; 0 if it is not known.
 std::int64_t free_memory();

@@ -109,9 +109,10 @@ constexpr ForeignFlag kProgram[] = {
     {"--config_file", "leave it out: give what it says as flags"},
     {"--cpu", "use --num_workers N --env ACCELERATE_USE_CPU=true"},
     {"--timeline_filename", "use --env HOROVOD_TIMELINE=FILE"},
-    {"--module", "name the whole command: -- python3 -m MODULE"},
-    {"-m", "name the whole command: -- python3 -m MODULE"},
-    {"--no_python", "leave it out: the program after -- is started as it is"},
+    {"--module",
+     "put it directly before the module, or name the whole command: -- python3 -m MODULE"},
+    {"-m", "put it directly before the module, or name the whole command: -- python3 -m MODULE"},
+    {"--no_python", "put it directly before the program, or -- in place of it"},
     {"--enable_each_rank_log", kLogsOnly},
     {"--output_filename", kLogs},
 };
@@ -122,6 +123,7 @@ constexpr ForeignFlag kTraining[] = {
     {"--enable_each_rank_log", kRunLogs},
     {"--log_dir", kRunLogs},
     {"--output_filename", kRunLogs},
+    {"-c", "use --config FILE"},
     {"--deepspeed", "name the file: --config FILE"},
     {"--deepspeed_config", "use --config FILE"},
     {"--config_file", "use --config FILE"},
@@ -135,6 +137,7 @@ constexpr ForeignFlag kTraining[] = {
     {"--max_steps", "use --steps N"},
     {"--bf16", "use --bf16.enabled true"},
     {"--fp16", "use --fp16.enabled true"},
+    {"--model", "a Hugging Face model folder to start from: --model.init FOLDER"},
     {"--model_name_or_path", "a Hugging Face model folder to start from: --model.init FOLDER"},
     {"--lr_scheduler_type", "use --scheduler.type WarmupCosineLR"},
     {"--gradient_checkpointing", "use --activation_checkpointing.mode full, or selective"},
@@ -176,6 +179,13 @@ constexpr ForeignFlag kReading[] = {
     {"--steps", "use --training.train_iters N"},
 };
 
+/// Flags of `train`, for `submit`.
+constexpr ForeignFlag kSubmitting[] = {
+    {"--num_gpus", "GPUs of each node: --gpus N"},
+    {"--num_nodes", "use --nodes N"},
+    {"--nnodes", "use --nodes N"},
+};
+
 template <std::size_t N>
 std::string hint_in(const ForeignFlag (&flags)[N], std::string_view flag) {
   for (const ForeignFlag& known : flags)
@@ -203,6 +213,7 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
   }
   if (command == "data prepare") return hint_in(kPreparing, flag);
   if (command == "generate") return hint_in(kGenerating, flag);
+  if (command.starts_with("submit ")) return hint_in(kSubmitting, flag);
   if (command != "train" && command != "launch") return "";
   std::string hint = hint_in(kLaunching, flag);
   if (!hint.empty()) return hint;

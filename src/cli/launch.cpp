@@ -164,7 +164,7 @@ class Launch final : public Command {
     spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
     apply_redirects();
     spec_.shown_ranks = RankSet::parse(shown_ranks_);
-    check_range("--max_restarts", spec_.max_restarts, 0, 1'000'000);
+    check_range("--max_restarts", spec_.max_restarts, 0, kMaxRestarts);
     check_range("--master_port", host_flags_.master_port, 0, 65535);
     if (!std::isfinite(grace_seconds_) || grace_seconds_ < 0 || grace_seconds_ > 1e6)
       throw Error(ErrorKind::kConfig,

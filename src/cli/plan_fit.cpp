@@ -89,13 +89,14 @@ PlanFit fit_cpu(const TrainPlan& plan, std::int64_t room) {
 
 std::string PlanFit::text() const {
   return fmt::format(
-      "{:<11} {}: {}{} of {}{}; the largest micro-batch of this batch that fits: {}{}\n",
+      "{:<11} {}: {}{} of {}{}; the largest micro-batch that divides this batch and fits: {}{}\n",
       "fits " + (gpu.empty() ? "here" : gpu), fits() ? "yes" : "no", human_bytes(asked),
       gpu.empty() ? fmt::format(", with {} for each worker's program,", human_bytes(kProcessBytes))
                   : "",
       human_bytes(room), gpu.empty() ? " that are free" : "",
       largest_micro_batch > 0 ? fmt::to_string(largest_micro_batch) : "none",
-      idle_share ? fmt::format(", idle {:.0f} %", 100 * *idle_share) : "");
+      idle_share ? fmt::format(", with which stages idle {:.0f} % of the time", 100 * *idle_share)
+                 : "");
 }
 
 void PlanFit::require() const {

@@ -131,19 +131,18 @@ std::string rank_lines(const nlohmann::json& status) {
 }  // namespace
 
 std::string run_folder_of(const std::string& run) {
+  constexpr const char* kHint =
+      "name the folder of a run: its run_dir, or the log_dir of `hgtrain launch`";
   if (run.empty()) {
     const std::string newest = newest_run();
-    if (newest.empty())
-      throw Error(ErrorKind::kConfig, "there is no run below runs/",
-                  "name the folder of a run: its run_dir, or the log_dir of `hgtrain launch`");
+    if (newest.empty()) throw Error(ErrorKind::kConfig, "there is no run below runs/", kHint);
     return newest;
   }
   if (!is_folder(run, ErrorKind::kConfig))
-    throw Error(ErrorKind::kConfig, fmt::format("there is no folder {}", run),
-                "name the folder of a run: its run_dir, or the log_dir of `hgtrain launch`");
+    throw Error(ErrorKind::kConfig, fmt::format("there is no folder {}", run), kHint);
   if (!path_exists(run + "/run.json", ErrorKind::kConfig) && !read_detached_run(run))
     throw Error(ErrorKind::kConfig,
-                fmt::format("{} is not the folder of a run: it has no run.json", run));
+                fmt::format("{} is not the folder of a run: it has no run.json", run), kHint);
   return run;
 }
 
@@ -203,7 +202,7 @@ std::string outcome_line(const nlohmann::json& status) {
   std::string line = text_at(status, "state");
   const nlohmann::json launcher = object_at(status, "launcher");
   const std::string host = text_at(launcher, "host");
-  if (line == "killed") return "killed: its launcher is gone and has written no verdict";
+  if (line == "killed") return "killed: its launcher ended without reporting how";
   if (line == "unknown") return fmt::format("unknown: its launcher ran on {0}; ask on {0}", host);
   if (is_running(status))
     return fmt::format("{}, by the launcher with pid {} on {}", line, count_at(launcher, "pid"),

@@ -65,7 +65,8 @@ class SubmitK8s final : public Command {
       return 0;
     }
     if (!is_installed("kubectl")) leave(text);
-    pipe_to("kubectl create -f -", text, fmt::format("to remove what it has made: {}", deletion()));
+    pipe_to("kubectl create -f -", text,
+            fmt::format("if it has made anything, remove that: {}", deletion()));
     const std::string node_0 =
         fmt::format("-l job-name={},batch.kubernetes.io/job-completion-index=0", name_);
     tell("to follow it:   {}\nlogs of ranks:  {} $({}) -- hgtrain logs -f {}\nto end it:      {}\n",

@@ -102,7 +102,7 @@ void pipe_to(const std::string& command, const std::string& text, const std::str
   std::fwrite(text.data(), 1, text.size(), program);
   const int status = ::pclose(program);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw Error(ErrorKind::kConfig, command + " has refused the job", hint);
+    throw Error(ErrorKind::kConfig, command + " has failed; its own message is above", hint);
 }
 
 }  // namespace hgt

@@ -194,9 +194,10 @@ class Train final : public Command {
     if (is_here) require_room_to_offload(plan);
     if (is_here) address_of(plan.config.distributed.interface);
     if (names_checkpoint(flags_.resume) && !is_folder(flags_.resume))
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("there is no checkpoint folder {}", flags_.resume),
-                  "--resume auto takes the run folder's newest checkpoint");
+      throw Error(
+          ErrorKind::kConfig, fmt::format("there is no checkpoint folder {}", flags_.resume),
+          "a checkpoint is a folder such as RUN_DIR/checkpoints/step_00000100; --resume auto takes "
+          "the run folder's newest");
     const TraceOutput trace(flags_);
     const RunFolder folder = claim_run_folder(flags_.run_dir, flags_.resume != "none");
     const nlohmann::ordered_json given = as_given(plan), resolved = to_json(plan.config);

@@ -35,6 +35,7 @@ void check_flags(const TrainFlags& flags) {
               "leave it out to use all; for N workers on the CPU, use --num_workers N");
   check_range("--num_workers", flags.num_workers.value_or(1), 1, kMaxWorkersOfHost,
               "leave it out to start one; one for each core is plenty");
+  check_range("--max_restarts", flags.max_restarts, 0, kMaxRestarts);
   RankSet::parse(flags.shown_ranks);  // refuses what is none
   check_range("--master_port", flags.on_hosts.master_port, 0, 65535);
   const std::vector<JobHost> hosts = hosts_of(flags);

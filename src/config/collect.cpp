@@ -392,8 +392,10 @@ void collect(const Document& document, const Field& table, const std::string& pr
              Unknown unknown, Loading& loading) {
   for (const DuplicateKey& duplicate : document.duplicates)
     loading.problem(Severity::kError, {document.file, duplicate.line, duplicate.pointer},
-                    fmt::format("the key is given twice, on lines {} and {}", duplicate.first_line,
-                                duplicate.line),
+                    duplicate.first_line == duplicate.line
+                        ? "the key is given twice"
+                        : fmt::format("the key is given twice, on lines {} and {}",
+                                      duplicate.first_line, duplicate.line),
                     "remove one of them");
   if (!document.root.is_object()) {
     loading.problem(Severity::kError, {document.file, 1, ""}, "the file must hold an object",

@@ -169,7 +169,8 @@ class Reader {
     skip_space();
     if (peek() == close) return false;
     if (at_ == text_.size()) fail(fmt::format("the text ends, but a '{}' is missing", close));
-    if (peek() != ',') fail(fmt::format("expected ',' or '{}'", close));
+    if (peek() != ',')
+      fail(fmt::format("expected ',' or '{}'", close), "is a comma missing before it?");
     advance(1);
     return true;
   }

@@ -88,10 +88,10 @@ Value in_range(const Field& field, const Json& given, Value value) {
   if (below && field.min == 0 && !field.above_min)
     return problem(fmt::format("= {} is negative", shown(given)));
   if (below)
-    return problem(fmt::format("= {} must be {} {}", shown(given),
+    return problem(fmt::format("= {}, but must be {} {}", shown(given),
                                field.above_min ? "more than" : "at least", field.min));
   if (number > field.max)
-    return problem(fmt::format("= {} must be at most {}", shown(given), field.max));
+    return problem(fmt::format("= {}, but must be at most {}", shown(given), field.max));
   return value;
 }
 

@@ -54,7 +54,7 @@ class TextField final : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t at, const std::string&, const json::exception& error) override {
     const bool too_large = dynamic_cast<const json::out_of_range*>(&error) != nullptr;
     syntax_error = too_large ? "this JSON cannot be read: a number in it is too large"
-                             : fmt::format("this is not JSON from byte {} on", at);
+                             : fmt::format("this line is not JSON (from its byte {} on)", at);
     return false;
   }
 

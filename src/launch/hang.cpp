@@ -50,12 +50,17 @@ auto advance(const Heartbeat& beat) {
   return std::tuple(beat.begun, !beat.waits_in.empty(), beat.collective);
 }
 
-/// Where the rank is that is furthest ahead, apart from `hung`; "" if there is no other.
-std::string furthest_other(std::span<const Pulse> pulses, const Pulse& hung) {
+/// The rank that is furthest ahead, apart from `hung`; nullptr if there is no other.
+const Pulse* furthest_other(std::span<const Pulse> pulses, const Pulse& hung) {
   const Pulse* other = nullptr;
   for (const Pulse& pulse : pulses)
     if (pulse.rank != hung.rank && (!other || advance(pulse.last) > advance(other->last)))
       other = &pulse;
+  return other;
+}
+
+/// Where that rank is; "" if there is none.
+std::string place_of_other(const Pulse* other) {
   return other ? fmt::format("; rank {} is {}", other->rank, place(other->last)) : "";
 }
 
@@ -100,12 +105,18 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
     if (older(pulse.heard_ns, pulse.greeted || pulse.stopped ? silent : still) &&
         (!quiet || pulse.heard_ns < quiet->heard_ns))
       quiet = &pulse;
-  if (quiet)
-    return Hang{quiet->rank,
-                fmt::format("no heartbeat for {:.0f} s: at its last one, rank {} was {}{}",
-                            seconds(now_ns - quiet->heard_ns), quiet->rank, place(quiet->last),
-                            furthest_other(pulses, *quiet)),
-                "a debugger, SIGSTOP, or a machine that swaps or sleeps can stop a process"};
+  if (quiet) {
+    const Pulse* const other = furthest_other(pulses, *quiet);
+    const bool is_awaited = other && !other->last.waits_in.empty();
+    return Hang{
+        quiet->rank,
+        fmt::format("rank {} has not answered for {:.0f} s{}\n    it was last heard {}{}",
+                    quiet->rank, seconds(now_ns - quiet->heard_ns),
+                    is_awaited ? fmt::format("; rank {} waits for it", other->rank) : "",
+                    place(quiet->last), place_of_other(other)),
+        "look whether something has stopped the process (a debugger, kill -STOP), or whether the "
+        "machine swaps or sleeps"};
+  }
   if (pulses.empty()) return std::nullopt;
   if (!std::all_of(pulses.begin(), pulses.end(),
                    [&](const Pulse& p) { return older(p.changed_ns, p.budget(still)); }))
@@ -118,7 +129,7 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
   return Hang{
       hung->rank,
       fmt::format("no progress for {:.0f} s: rank {} is {}{}", seconds(now_ns - hung->changed_ns),
-                  hung->rank, place(hung->last), furthest_other(pulses, *hung)),
+                  hung->rank, place(hung->last), place_of_other(furthest_other(pulses, *hung))),
       "the log of each rank ends with the functions that its threads are in; if the rank "
       "was only slow, raise distributed.timeout_minutes"};
 }

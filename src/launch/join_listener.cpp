@@ -23,11 +23,25 @@ using asio::ip::tcp;
 
 constexpr std::size_t kMaxJoinBytes = 4 << 10;
 
-/// Listens on all addresses, on those of IPv6 too if this machine has any.
-tcp::acceptor listening(asio::io_context& io, int port) {
+std::string text_of(const asio::ip::address& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+  return address.to_string();
+}
+
+tcp::acceptor acceptor_of(asio::io_context& io, OwnedFd socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  return {io, address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket.release()};
+}
+
+}  // namespace
+
+OwnedFd listen_for_nodes(int port, std::error_code& error) {
   const auto number = static_cast<asio::ip::port_type>(port);
+  asio::io_context io;
   tcp::acceptor out(io);
-  std::error_code error;
   tcp::endpoint all(tcp::v6(), number);
   out.open(all.protocol(), error);
   if (!error) {
@@ -39,6 +53,12 @@ tcp::acceptor listening(asio::io_context& io, int port) {
   if (!error) out.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) out.bind(all, error);
   if (!error) out.listen(asio::socket_base::max_listen_connections, error);
+  return OwnedFd(error ? -1 : out.release());
+}
+
+OwnedFd listen_for_nodes(int port) {
+  std::error_code error;
+  OwnedFd out = listen_for_nodes(port, error);
   if (!error) return out;
   const std::string user = port_user(port);
   throw Error(
@@ -47,14 +67,6 @@ tcp::acceptor listening(asio::io_context& io, int port) {
                   user.empty() ? "" : fmt::format(": {} listens there", user)),
       "take another one on every node: --master_port N");
 }
-
-std::string text_of(const asio::ip::address& address) {
-  if (address.is_v6() && address.to_v6().is_v4_mapped())
-    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
-  return address.to_string();
-}
-
-}  // namespace
 
 struct JoinListener::Guest {
   Guest(tcp::socket socket, JobTls& tls, asio::io_context& io)
@@ -67,12 +79,12 @@ struct JoinListener::Guest {
   std::string frame;
 };
 
-JoinListener::JoinListener(asio::io_context& io, int port, const std::string& secret,
+JoinListener::JoinListener(asio::io_context& io, OwnedFd socket, const std::string& secret,
                            std::function<void(Newcomer)> joined)
     : io_(io),
       tls_(std::make_shared<JobTls>(JobTls::Side::kServer, secret)),
       joined_(std::move(joined)),
-      acceptor_(listening(io, port)) {
+      acceptor_(acceptor_of(io, std::move(socket))) {
   accept();
 }
 

@@ -10,6 +10,7 @@
 #include <asio/ip/tcp.hpp>
 
 #include "agent_messages.h"
+#include "owned_fd.h"
 #include "tls.h"
 #include "tls_carrier.h"
 
@@ -24,6 +25,12 @@ struct Newcomer {
   std::shared_ptr<TlsCarrier> carrier;
 };
 
+/// A socket that listens on `port` of all addresses of this machine, on those of IPv6 too if it has
+/// any. Only one process can have it.
+OwnedFd listen_for_nodes(int port, std::error_code& error);
+/// Error(kDevice) if the port is not free.
+OwnedFd listen_for_nodes(int port);
+
 /// Listens for the other nodes of a job, which dial node 0, on a port of all addresses of this
 /// machine. A connection that does not prove within kLimit that it knows the secret, and send its
 /// Join, is dropped without an answer. At most kMaxPending connections may be unproven at a time,
@@ -33,8 +40,8 @@ class JoinListener {
   static constexpr std::size_t kMaxPending = 64, kMaxPerAddress = 8;
   static constexpr std::chrono::seconds kLimit{5};
 
-  /// Listens from now on. Error(kDevice) if `port` is not free.
-  JoinListener(asio::io_context& io, int port, const std::string& secret,
+  /// Accepts the nodes that connect to `socket`, which listen_for_nodes() has made.
+  JoinListener(asio::io_context& io, OwnedFd socket, const std::string& secret,
                std::function<void(Newcomer)> joined);
   int port() const { return acceptor_.local_endpoint().port(); }
 

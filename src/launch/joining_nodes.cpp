@@ -63,8 +63,10 @@ JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
       events_(std::move(events)),
       join_timeout_(rendezvous.join_timeout),
       timer_(io),
-      listener_(io, rendezvous.port, rendezvous.secret, [this](const Newcomer& n) { on_join(n); }) {
-}
+      listener_(
+          io,
+          rendezvous.listener ? std::move(*rendezvous.listener) : listen_for_nodes(rendezvous.port),
+          rendezvous.secret, [this](const Newcomer& n) { on_join(n); }) {}
 
 void JoiningNodes::start_waiting() {
   are_enough_ = false;

@@ -93,17 +93,14 @@ std::string port_user(int port) {
   return "a process of user " + listener.user;
 }
 
-bool can_listen_at(const std::string& host, int port) {
+bool is_address_here(const std::string& host) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &list) != 0) return false;
+  if (getaddrinfo(host.c_str(), "0", &wanted, &list) != 0) return false;
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
-  const int on = 1;
   for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
     const OwnedFd fd(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on,
-               sizeof on);  // what listened there may linger
     if (bind(fd.get(), at->ai_addr, at->ai_addrlen) == 0) return true;
   }
   return false;

@@ -26,8 +26,8 @@ class MasterPort {
 /// user 1001" if its name cannot be read; "" if there is none.
 std::string port_user(int port);
 
-/// Whether this process could listen on `port` of `host`, a name or an address: that is an address
-/// of this machine, and nobody listens there yet. False if the name does not resolve.
-bool can_listen_at(const std::string& host, int port);
+/// Whether `host`, a name or an address, is an address of this machine. False if the name does not
+/// resolve.
+bool is_address_here(const std::string& host);
 
 }  // namespace hgt

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <system_error>
 #include <tuple>
 #include <unistd.h>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "hgtrain/base/host.h"
 
 #include "host_range.h"
+#include "join_listener.h"
 #include "ports.h"
 #include "scheduler.h"
 
@@ -138,7 +141,13 @@ void find_own_node(HostFlags& flags) {
     return;
   }
   if (flags.master_port == 0) flags.master_port = Rendezvous().port;
-  flags.node_rank = can_listen_at(flags.master_addr, flags.master_port) ? 0 : kAnyNode;
+  flags.node_rank = kAnyNode;
+  if (!is_address_here(flags.master_addr)) return;
+  std::error_code in_use;
+  OwnedFd listener = listen_for_nodes(flags.master_port, in_use);
+  if (in_use) return;
+  flags.node_rank = 0;
+  flags.listener = std::make_shared<OwnedFd>(std::move(listener));
 }
 
 /// Two machines may have the same name, and two containers of one machine have different ones.
@@ -192,6 +201,7 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
   out.node = static_cast<int>(*flags.node_rank);
   out.join_timeout = std::chrono::seconds(timeout);
   if (flags.master_port != 0) out.port = flags.master_port;
+  out.listener = flags.listener;
   out.shares_node = flags.shares_node;
   out.rejoins = min_hosts_of(flags) > 0 || std::ranges::any_of(hosts, &JobHost::is_spare);
   out.address = flags.master_addr;

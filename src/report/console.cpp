@@ -158,11 +158,12 @@ void Console::finished(const std::string& outcome, const std::string& run_dir) {
     line("  loss     " + loss);
     if (s.last().loss > s.first().loss + kDiverged)
       line("  note     the loss rose: the learning rate may be too high");
-    line(fmt::format(
-        "  average  {} tok/s, {:.1f} ms a step (communication {:.1f}, waiting for data {:.1f}){}",
-        human_count(s.mean_tokens_per_sec()), s.mean_step_ms(), s.mean_comm_ms(),
-        s.mean_data_wait_ms(),
-        s.mean_mfu() ? fmt::format(", mfu {:.1f}%", *s.mean_mfu() * 100) : ""));
+    line(
+        fmt::format("  average  {} tok/s, {:.1f} ms a step (communication {:.1f} ms, waiting for "
+                    "data {:.1f} ms){}",
+                    human_count(s.mean_tokens_per_sec()), s.mean_step_ms(), s.mean_comm_ms(),
+                    s.mean_data_wait_ms(),
+                    s.mean_mfu() ? fmt::format(", mfu {:.1f}%", *s.mean_mfu() * 100) : ""));
     line(fmt::format("  peak     {} tok/s, memory {}", human_count(s.peak_tokens_per_sec()),
                      human_bytes(s.peak_mem_bytes())));
   }

@@ -135,7 +135,7 @@ TEST_CASE("without a checkpoint before it, the hint says so") {
   SavedRun saved;
   remove_tree(saved.folder / "checkpoints/step_00000001");
   saved.replace("trainer_state.json", "{}");
-  CHECK(saved.refusal().hint() == "there is no checkpoint before it in this run");
+  CHECK(saved.refusal().hint().starts_with("there is no checkpoint before it in this run"));
 }
 
 TEST_CASE(

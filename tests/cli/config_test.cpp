@@ -113,7 +113,7 @@ TEST_CASE("config check reports problems and ends with 2") {
       run_program("config check " + path + " 2>/dev/null | cat; true");  // stdout alone
   CHECK(says(text, "errors\n  there is no key gradient_cliping (" + path +
                        ":2 at /gradient_cliping)\n    did you mean gradient_clipping?"));
-  CHECK(says(text, "train_batch_size = 0 must be at least 1"));
+  CHECK(says(text, "train_batch_size = 0, but must be at least 1"));
   CHECK(text.output.ends_with(path + ": not trainable: 2 errors, 3 missing\n"));
   CHECK(run_program("config check " + kConfigs + "quickstart.json")
             .output.ends_with("quickstart.json: trainable\n"));

@@ -45,7 +45,8 @@ TEST_CASE("keys in the wrong place say where they belong") {
 }
 
 TEST_CASE("batch sizes are positive") {
-  CHECK(contains(errors(R"({"train_batch_size": 0})"), "train_batch_size = 0 must be at least 1"));
+  CHECK(contains(errors(R"({"train_batch_size": 0})"),
+                 "train_batch_size = 0, but must be at least 1"));
   CHECK(contains(errors(R"({"train_batch_size": 1e18})"), "must be at most 1000000000"));
   CHECK(problem_text(loaded(R"({"managed_gradient_accumulation": false})"), Severity::kNotBuilt) !=
         "");

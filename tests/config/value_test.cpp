@@ -65,9 +65,9 @@ TEST_CASE("values must be in their range") {
     return to_value(field, given).problem;
   };
   CHECK(problem(ignored("k", Kind::kInteger, "").at_least(0), -1) == "= -1 is negative");
-  CHECK(problem(ignored("k", Kind::kInteger, "").at_least(1), 0) == "= 0 must be at least 1");
-  CHECK(problem(ignored("k", Kind::kNumber, "").above(0), 0.0) == "= 0.0 must be more than 0");
-  CHECK(problem(ignored("k", Kind::kNumber, "").at_most(1), 1.5) == "= 1.5 must be at most 1");
+  CHECK(problem(ignored("k", Kind::kInteger, "").at_least(1), 0) == "= 0, but must be at least 1");
+  CHECK(problem(ignored("k", Kind::kNumber, "").above(0), 0.0) == "= 0.0, but must be more than 0");
+  CHECK(problem(ignored("k", Kind::kNumber, "").at_most(1), 1.5) == "= 1.5, but must be at most 1");
   CHECK(problem(ignored("k", Kind::kNumber, "").at_most(1), 1) == "");
 }
 

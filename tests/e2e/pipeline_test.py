@@ -169,7 +169,7 @@ class PipelineTest(job.JobTest):
         self.assertGreater(idle('zb_h1', 4), idle('zb_h1', 16))
         output = self.job.call('--config', 'config.json', '--dry_run', '--device', 'cpu', '--num_workers', 2, *map(str, (*MODEL, *stages(2))))
         now, then = map(int, re.findall(r', idle (\d+) %', output))
-        self.assertIn('the largest micro-batch of this batch that fits: 8, idle', output)
+        self.assertIn('the largest micro-batch that divides this batch and fits: 8, with which stages idle', output)
         self.assertGreater(then, now)  # one large micro-batch leaves nothing to do meanwhile
 
 

@@ -174,7 +174,7 @@ TEST_CASE("a rank whose heartbeats stop ends the run as a hang, although the oth
                             LAUNCH_PROBE, "freeze"});
   CHECK(launcher.wait() == 5);
   CHECK(launcher.failure()["rank"] == 1);
-  CHECK(has(launcher.err(), "no heartbeat for"));
+  CHECK(has(launcher.err(), " has not answered for "));
 }
 
 TEST_CASE("a process that does not belong to the job gets no control channel") {

@@ -94,10 +94,20 @@ TEST_CASE("a rank that is not heard from has hung, whatever the others do") {
   const auto hang = at(100, {pulse(0, 8, 99, 99), pulse(1, 7, 70, 70), pulse(2, 8, 69, 99)});
   REQUIRE(hang);
   CHECK(hang->rank == 2);
-  CHECK(hang->message ==
-        "no heartbeat for 31 s: at its last one, rank 2 was in 'phase2' at step 6, collective 8; "
-        "rank 0 is in 'phase0' at step 6, collective 8");
-  CHECK(hang->hint.find("SIGSTOP") != std::string::npos);
+  CHECK(
+      hang->message ==
+      "rank 2 has not answered for 31 s\n"
+      "    it was last heard in 'phase2' at step 6, collective 8; rank 0 is in 'phase0' at step 6, "
+      "collective 8");
+  CHECK(hang->hint.find("kill -STOP") != std::string::npos);
+}
+
+TEST_CASE("it says which rank waits for one that does not answer") {
+  std::vector<Pulse> pulses = {pulse(0, 9, 99, 99), pulse(1, 8, 69, 99)};
+  pulses[0].last.waits_in = "communication";
+  pulses[0].last.waits_for = 9;
+  CHECK(at(100, pulses)
+            ->message.starts_with("rank 1 has not answered for 31 s; rank 0 waits for it\n"));
 }
 
 TEST_CASE("a rank that has yet to say hello may take longer to load, but not for ever") {

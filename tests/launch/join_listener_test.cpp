@@ -18,7 +18,9 @@ namespace {
 const std::string kSecret = "the secret of a job, long enough";
 
 struct Listening {
-  Listening() : listener(io, 0, kSecret, [this](const Newcomer& n) { newcomers.push_back(n); }) {}
+  Listening()
+      : listener(io, listen_for_nodes(0), kSecret,
+                 [this](const Newcomer& n) { newcomers.push_back(n); }) {}
 
   tcp::endpoint place() const {
     return {asio::ip::address_v4::loopback(), static_cast<asio::ip::port_type>(listener.port())};
@@ -131,7 +133,7 @@ TEST_CASE("one address can have only a limited number of silent connections") {
 TEST_CASE("a port that is in use is an error that names it") {
   Listening here;
   try {
-    JoinListener(here.io, here.listener.port(), kSecret, [](const Newcomer&) {});
+    listen_for_nodes(here.listener.port());
     FAIL("it listens");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::kDevice);

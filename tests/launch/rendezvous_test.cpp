@@ -73,6 +73,7 @@ TEST_CASE("torchrun's endpoint says where node 0 is; whoever can listen there is
   CHECK(first->node == 0);
   CHECK(first->address == "127.0.0.1");
   CHECK(first->port == free.number());
+  CHECK(node_of({.num_nodes = "2", .rdzv_endpoint = here})->node == kAnyNode);  // at the same time
   const auto other = node_of({.num_nodes = "1:3", .rdzv_endpoint = "[2001:db8::7]:1234"});
   REQUIRE(other);
   CHECK(other->node == kAnyNode);

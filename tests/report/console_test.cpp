@@ -237,7 +237,8 @@ TEST_CASE("the end has averages and peaks") {
   CHECK(s.take() ==
         "done: 4 steps in 0:01\n"
         "  loss     4.0000 to 1.0000, evaluation 4.0000 (best 3.0000 at step 3)\n"
-        "  average  12.3k tok/s, 100.0 ms a step (communication 2.0, waiting for data 0.0), mfu "
+        "  average  12.3k tok/s, 100.0 ms a step (communication 2.0 ms, waiting for data 0.0 ms), "
+        "mfu "
         "50.0%\n"
         "  peak     12.3k tok/s, memory 600 MiB\n"
         "  run      runs/a\n");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "hgtrain/launch/hosts.h"
 
 namespace hgt {
+
+class OwnedFd;
 
 /// In place of its number: the node takes any number that is free when it joins.
 inline constexpr int kAnyNode = -1;
@@ -37,8 +40,10 @@ struct HostFlags {
   /// torchrun's: where node 0 is, as "HOST:PORT". A node without a number is node 0 if it is there.
   std::string rdzv_endpoint = {};
   std::string rdzv_backend = {};  ///< torchrun's
-  bool shares_node = false;       ///< a scheduler has started several of the hosts on one machine
-  std::string launcher = {};      ///< who starts them: "ssh", "slurm", ...
+  /// Of a node that rdzv_endpoint has made node 0: a socket that listens on master_port.
+  std::shared_ptr<OwnedFd> listener = {};
+  bool shares_node = false;   ///< a scheduler has started several of the hosts on one machine
+  std::string launcher = {};  ///< who starts them: "ssh", "slurm", ...
   std::string job_secret_file = {}, job_secret_env = {};
   std::optional<std::int64_t> join_timeout_seconds = {};
 };

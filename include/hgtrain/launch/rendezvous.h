@@ -17,6 +17,7 @@ struct Rendezvous {
   int node = 0;                            ///< number of this node, or kAnyNode
   std::string address = {};                ///< of node 0: a name or a number
   int port = 29500;                        ///< the port on which node 0 listens
+  std::shared_ptr<OwnedFd> listener = {};  ///< already listens on `port`; null: nothing does yet
   std::string secret = {};                 ///< only the nodes know it; no worker gets it
   std::chrono::seconds join_timeout{600};  ///< for all nodes to join, or for as many as are enough
   bool shares_node = false;                ///< HostFlags::shares_node
@@ -26,8 +27,8 @@ struct Rendezvous {
 /// Completes the flags of one of several nodes: the number of this node, how many nodes there are,
 /// and where node 0 is. --node_rank gives the number, or the environment of a task that srun,
 /// mpirun or a Kubernetes Job has started; else --rdzv_endpoint, because node 0 is the one that can
-/// listen there. Error(kConfig) if the flags name hosts without --no_ssh, or another number of
-/// them.
+/// listen there, and listens from then on. Error(kConfig) if the flags name hosts without --no_ssh,
+/// or another number of them.
 void find_own_node(HostFlags& flags);
 
 /// How `hosts` = hosts_of(flags) meet, still without the secret. nullopt if ssh reaches them, or if
