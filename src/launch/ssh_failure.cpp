@@ -78,6 +78,17 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
   const std::string login = fmt::format("ssh {}{}{}", fmt::join(login_flags(host), " "),
                                         login_flags(host).empty() ? "" : " ", host.name);
   const auto says = [&](std::string_view text) { return has(why, text); };
+  // First what the host itself says after the login: the system's words in it mean something else.
+  if (says("program cannot be sent"))
+    return "it needs up to 120 MB of room in ~/.cache there (or $XDG_CACHE_HOME), or the same "
+           "hgtrain at "
+           "the same path";
+  if (says("cannot run hgtrain"))
+    return says("Permission denied")
+               ? "no file in ~/.cache may be executed there (noexec?): set XDG_CACHE_HOME there to "
+                 "a folder that allows it, or install the same hgtrain at the same path"
+               : "a package made by scripts/package runs on systems with glibc 2.35 and AVX2, a "
+                 "build for this machine often needs more";
   if (says(kBehindJump))
     return "log in to the jump host of ~/.ssh/config (ProxyJump) and try from there: the name and "
            "the port are looked up there";
@@ -120,9 +131,6 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
     return "its ssh server drops connections before the login: too many at once (MaxStartups), or "
            "it does not accept this address";
   if (says("there is no program")) return "install the same hgtrain at the same path on every host";
-  if (says("cannot run hgtrain"))
-    return "a package made by scripts/package runs on older systems and CPUs than a build for this "
-           "machine";
   if (says("login shell"))
     return fmt::format("`{} true` must work: the user needs a shell there (chsh), not nologin",
                        login);

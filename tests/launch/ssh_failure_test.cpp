@@ -72,6 +72,12 @@ TEST_CASE("each way in which ssh fails is recognised and has its own hint") {
            "its jump host cannot reach it: connect failed: No route to host", "try from there"},
       Case{"this host cannot run hgtrain: libssl.so.3 is missing\n",
            "this host cannot run hgtrain: libssl.so.3 is missing", "scripts/package"},
+      Case{"this host cannot run hgtrain: /root/.cache/hgtrain/1/hgtrain: Permission denied\n",
+           "this host cannot run hgtrain: /root/.cache/hgtrain/1/hgtrain: Permission denied",
+           "noexec"},
+      Case{"the program cannot be sent: mkdir: cannot create directory: Permission denied\n",
+           "the program cannot be sent: mkdir: cannot create directory: Permission denied",
+           "120 MB"},
       Case{"there is no program /hgtrain on this host\n",
            "there is no program /hgtrain on this host", "at the same path"},
       Case{"something else\n", "something else", ""}, Case{"", "", ""}, Case{kNoted, "", ""});
