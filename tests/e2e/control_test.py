@@ -83,7 +83,7 @@ class Train(JobTest):
         self.assertIn(f'`kill -CONT {process.pid}`', said)
         process.kill()
         process.communicate()
-        self.assertIn('killed: its launcher is gone', self.job.call('status', 'killed'))
+        self.assertIn('killed: its launcher ended without reporting how', self.job.call('status', 'killed'))
         self.assertTrue((self.job.folder / 'killed/control.sock').exists())
         process = self.job.start_training('killed', *FOREVER, '--resume', 'auto')  # takes the socket over
         wait_for(lambda: self.status('killed')['state'] == 'running', process)

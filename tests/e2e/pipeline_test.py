@@ -168,7 +168,7 @@ class PipelineTest(job.JobTest):
         self.assertGreater(idle('1f1b', 4), idle('zb_h1', 4))
         self.assertGreater(idle('zb_h1', 4), idle('zb_h1', 16))
         output = self.job.call('--config', 'config.json', '--dry_run', '--device', 'cpu', '--num_workers', 2, *map(str, (*MODEL, *stages(2))))
-        now, then = map(int, re.findall(r', idle (\d+) %', output))
+        now, then = map(int, re.findall(r'idle (\d+) %', output))
         self.assertIn('the largest micro-batch that divides this batch and fits: 8, with which stages idle', output)
         self.assertGreater(then, now)  # one large micro-batch leaves nothing to do meanwhile
 
