@@ -118,7 +118,8 @@ std::vector<JobHost> hosts_to_start(const HostFlags& flags) {
 /// This command as it is on each node, which has the variables of --export already.
 std::vector<std::string> own_words() {
   std::vector<std::string> out =
-      without_flag(without_flag(own_command_line(), "--launcher"), "--export");
+      without_switches(without_flag(without_flag(own_command_line(), "--launcher"), "--export"),
+                       {"--dry_run", "--dry-run"});
   out[0] = own_program();
   return out;
 }

@@ -19,6 +19,16 @@ std::vector<std::string> without_flag(const std::vector<std::string>& words,
   return out;
 }
 
+std::vector<std::string> without_switches(std::vector<std::string> words,
+                                          const std::vector<std::string>& switches) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  const auto kept = std::remove_if(words.begin(), end, [&](const std::string& word) {
+    return std::ranges::find(switches, word) != switches.end();
+  });
+  words.erase(kept, end);
+  return words;
+}
+
 std::vector<std::string> with_dashes(std::vector<std::string> words) {
   if (std::ranges::find(words, "--") != words.end()) return words;
   for (auto word = words.begin(); word != words.end(); ++word) {

@@ -9,6 +9,10 @@ namespace hgt {
 std::vector<std::string> without_flag(const std::vector<std::string>& words,
                                       const std::string& flag);
 
+/// The words without `switches`, which take no value; words after -- are kept.
+std::vector<std::string> without_switches(std::vector<std::string> words,
+                                          const std::vector<std::string>& switches);
+
 /// The words of `launch` with -- before the program, if they name a script as torchrun and
 /// deepspeed take it: FILE.py or -m MODULE, which python3 runs, or --no_python PROGRAM.
 std::vector<std::string> with_dashes(std::vector<std::string> words);

@@ -263,7 +263,7 @@ TEST_CASE("--launcher openmpi needs hosts that mpirun can start, and mpirun") {
   CHECK(dry.out.find("--map-by seq --wdir ") != std::string::npos);
   CHECK(dry.out.find(" --host b,a -x ") != std::string::npos);
   CHECK(dry.out.find(" -x NCCL_DEBUG -x ") != std::string::npos);
-  CHECK(dry.out.find(" launch --hosts b:1,a:2 --dry_run --no_ssh -- true\n") != std::string::npos);
+  CHECK(dry.out.find(" launch --hosts b:1,a:2 --no_ssh -- true\n") != std::string::npos);
 }
 
 TEST_CASE("localhost alone is this machine, and needs no ssh") {
@@ -345,7 +345,7 @@ TEST_CASE("a script may be named as torchrun and deepspeed take it") {
   CHECK(Launch({"--num_workers", "1", "-m", "platform"}).status == 0);
   CHECK(Launch({"--num_workers", "1", "--no-python", "echo", "-n", "x.py"}).out == "x.py");
   CHECK(Launch({"--launcher", "openmpi", "--hosts", "a,b", "--dry_run", "w.py", "--launcher", "x"})
-            .out.find(" launch --hosts a,b --dry_run --no_ssh -- python3 w.py --launcher x\n") !=
+            .out.find(" launch --hosts a,b --no_ssh -- python3 w.py --launcher x\n") !=
         std::string::npos);
   CHECK(Launch({"--output-filename", "d", "w.py"}).says("launch has no flag --output_filename"));
   for (const std::vector<std::string>& others :

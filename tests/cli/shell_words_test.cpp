@@ -16,6 +16,8 @@ TEST_CASE("a flag is left out of a command line, but not of a program's behind -
   CHECK(without_flag({"hgtrain", "launch", "--a", "2", "--", "x", "--a", "1"}, "--a") == expected);
   CHECK(without_flag({"hgtrain", "--a=2", "launch", "--", "x", "--a", "1"}, "--a") == expected);
   CHECK(without_flag({"hgtrain", "--a"}, "--a") == std::vector<std::string>{"hgtrain"});
+  CHECK(without_switches({"hgtrain", "--b", "launch", "--", "x", "--b"}, {"--a", "--b"}) ==
+        std::vector<std::string>{"hgtrain", "launch", "--", "x", "--b"});
 }
 
 TEST_CASE("a script that is named as torchrun and deepspeed take it gets its dashes") {
