@@ -74,18 +74,17 @@ __global__ void __launch_bounds__(kBlockThreads) add_dropped(RunsArgs args) {
                    op.x ? end - element : 0);
   }
   const DropoutRow row(op.dropout, op.rows.sample_of(run));
-  Vector<T> y[kWords];
 #pragma unroll
   for (int i = 0; i < kVector<T>; ++i) {
     const auto factors = row.factors(block * kCounters + part + i);
 #pragma unroll
     for (int word = 0; word < kWords; ++word)
-      y[word].set(i, branch[word][i] * factors[word] + x[word][i]);
+      x[word].set(i, branch[word][i] * factors[word] + x[word][i]);
   }
 #pragma unroll
   for (int word = 0; word < kWords; ++word) {
     const std::int64_t element = block * kBlock + word * kCounters + part;
-    write(static_cast<T*>(op.y) + (shift + element), y[word], begin - element, end - element);
+    write(static_cast<T*>(op.y) + (shift + element), x[word], begin - element, end - element);
   }
 }
 
