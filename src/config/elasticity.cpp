@@ -138,6 +138,21 @@ bool check_elasticity(Loading& loading, std::int64_t group) {
   return is_right;
 }
 
+/// Why elasticity does not allow this number of workers.
+std::string why_not_allowed(const ElasticityConfig& config, std::int64_t batch,
+                            std::int64_t workers, std::int64_t group) {
+  const std::string all =
+      fmt::format("{} worker{}", workers * group, workers * group > 1 ? "s" : "");
+  if (workers * group < config.min_gpus)
+    return fmt::format("{} would be fewer than elasticity.min_gpus = {}", all, config.min_gpus);
+  if (workers * group > config.max_gpus)
+    return fmt::format("{} would be more than elasticity.max_gpus = {}", all, config.max_gpus);
+  return fmt::format(
+      "{} {}worker{} cannot share the batch of {} that elasticity chooses in micro-batches of {}",
+      workers, group == 1 ? "" : "data-parallel ", workers == 1 ? "" : "s", batch,
+      fmt::join(config.micro_batch_sizes, " or "));
+}
+
 /// "2 or 4": the numbers next to one that is not among them.
 std::string neighbours(const std::vector<std::int64_t>& numbers, std::int64_t number) {
   const auto above = std::ranges::upper_bound(numbers, number);
@@ -165,13 +180,11 @@ void resolve_elasticity(Loading& loading, bool knows_workers, std::int64_t group
     loading.data_workers = batch.workers.front();
   const std::int64_t workers = loading.data_workers;
   if (std::ranges::find(batch.workers, workers) == batch.workers.end())
-    return loading.problem_at(
-        Severity::kError, "elasticity.enabled",
-        fmt::format("{} {}worker{} cannot share the batch of {} that elasticity chooses", workers,
-                    group == 1 ? "" : "data-parallel ", workers == 1 ? "" : "s",
-                    batch.train_batch_size),
-        fmt::format("start {} {}workers", neighbours(batch.workers, workers),
-                    group == 1 ? "" : "data-parallel "));
+    return loading.problem_at(Severity::kError, "elasticity.enabled",
+                              why_not_allowed(config, batch.train_batch_size, workers, group),
+                              fmt::format("start {} {}worker{}", neighbours(batch.workers, workers),
+                                          group == 1 ? "" : "data-parallel ",
+                                          neighbours(batch.workers, workers) == "1" ? "" : "s"));
   const std::int64_t micro = elastic_micro_batch(config, batch.train_batch_size, workers);
   BatchConfig& b = loading.config().batch;
   const auto set = [&](const std::string& path, std::int64_t& size, std::int64_t value) {

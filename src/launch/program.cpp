@@ -99,11 +99,13 @@ std::string find_program(const std::string& program, const std::string& path) {
     at = end + 1;
   }
   const std::string here = "./" + program;
+  struct stat status {};
+  const bool is_here = stat(here.c_str(), &status) == 0;
+  if (is_here && !S_ISREG(status.st_mode)) refuse_program(program);
   throw Error(ErrorKind::kConfig, fmt::format("there is no program '{}' in PATH", program),
               is_program(here) ? fmt::format("type {}", here)
-              : access(here.c_str(), F_OK) == 0
-                  ? fmt::format("{} is not executable: {}", program, how_to_run(program))
-                  : if_whole_command(program));
+              : is_here ? fmt::format("{} is not executable: {}", program, how_to_run(program))
+                        : if_whole_command(program));
 }
 
 }  // namespace hgt

@@ -30,6 +30,9 @@ void LossScaler::update(bool overflow, LossScale& state) const {
 }
 
 std::string LossScaler::overflow_hint() const {
+  constexpr std::int64_t kUsualPower = 16;
+  if (dynamic() && config_.initial_scale_power > kUsualPower)
+    return fmt::format("set fp16.initial_scale_power to {} or less, or use bf16", kUsualPower);
   return dynamic() ? "lower fp16.initial_scale_power, or use bf16"
                    : "lower fp16.loss_scale, set it to 0 for a dynamic one, or use bf16";
 }

@@ -214,7 +214,7 @@ void Run::report_start(const Start& start) {
         "this CPU multiplies {0} no faster than fp32: {0} saves memory here, but no time",
         name_of(dtype)));
   if (options_.resume == "auto" && start.checkpoint.empty())
-    recorder_.notice("no checkpoint in " + options_.run_dir + " yet: starting from step 0");
+    recorder_.notice("no checkpoint in " + options_.run_dir + ": starting from step 0");
   log_info("{} step {}", first_step_ > 0 ? "resuming from" : "starting from", first_step_);
 }
 

@@ -65,7 +65,11 @@ TEST_CASE("every problem of the section elasticity is reported") {
     CHECK(contains(problem_text(loaded(text, world), Severity::kError), what));
   };
   says(elastic(""), 5,
-       "5 workers cannot share the batch of 24 that elasticity chooses | start 4 or 6 workers");
+       "5 workers cannot share the batch of 24 that elasticity chooses in micro-batches of ");
+  says(elastic(""), 5, " | start 4 or 6 workers");
+  says(elastic(R"(, "min_gpus": 5)"), 2, "2 workers would be fewer than elasticity.min_gpus = 5");
+  says(elastic(R"(, "max_gpus": 1)"), 2,
+       "2 workers would be more than elasticity.max_gpus = 1 | start 1 worker");
   says(elastic(R"(, "version": 0.3)"), 1, "elasticity.version = 0.3 is not known");
   says(elastic(R"(, "version": 0.1, "model_parallel_size": 4)"), 4, "has no model_parallel_size");
   says(elastic(R"(, "num_gpus_per_node": 8, "model_parallel_size": 16)"), 16,

@@ -28,6 +28,7 @@ TEST_CASE("a program is looked up as a shell does, and a wrong one is refused wi
   CHECK_THROWS_WITH(find_program(folder / "folder", path), Catch::Contains("is not a program"));
   CHECK_THROWS_WITH(find_program(folder / "script.py", path), Catch::Contains("is not executable"));
   CHECK_THROWS_AS(find_program("script.py", path), Error);
+  CHECK_THROWS_WITH(find_program("..", "/nowhere"), Catch::Contains("is not a program"));
   const auto hint = [&](const char* file, const char* text) {
     std::ofstream(folder / file) << text;
     try {

@@ -107,6 +107,8 @@ TEST_CASE("a scale from 2^32 backs off, and one without a floor stays above 0") 
 TEST_CASE("the hint about overflows names the scale that the config has") {
   PrecisionConfig config = dynamic(16, 1, 1);
   CHECK(LossScaler(config).overflow_hint().starts_with("lower fp16.initial_scale_power"));
+  config.initial_scale_power = 60;
+  CHECK(LossScaler(config).overflow_hint().starts_with("set fp16.initial_scale_power to 16"));
   config.loss_scale = 128;
   CHECK(LossScaler(config).overflow_hint().starts_with("lower fp16.loss_scale"));
 }
