@@ -156,8 +156,6 @@ class Train final : public Command {
   int run(const std::vector<std::string>& overrides) override {
     require_named_run();
     flags_.config_text = received_file(flags_.config);
-    if (!flags_.config_text && !flags_.config.empty())
-      flags_.config_text = read_config(flags_.config);
     flags_.on_hosts.hostfile_text = received_file(flags_.on_hosts.hostfile);
     if (const auto code = start_nodes(flags_.on_hosts, {}, flags_.dry_run)) return *code;
     find_own_node(flags_.on_hosts);
@@ -177,6 +175,8 @@ class Train final : public Command {
       rendezvous_->rejoins |= flags_.max_restarts > 0;
       if (rendezvous_->node != 0) return run_node(*rendezvous_, hosts_of(flags_));
     }
+    if (!flags_.config_text && !flags_.config.empty())
+      flags_.config_text = read_config(flags_.config);
     if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);
     const TrainPlan plan = make_train_plan(flags_, overrides);
     const std::string notices = notice_lines(plan.notices);
