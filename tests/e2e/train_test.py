@@ -139,7 +139,7 @@ class TrainTest(job.JobTest):
         process.communicate(timeout=600)
 
     def test_resuming_in_an_empty_folder_starts_fresh_and_a_finished_run_stays_done(self):
-        self.assertIn('no checkpoint in fresh yet', self.job.train('fresh', '--resume', 'auto'))
+        self.assertIn('no checkpoint in fresh: starting from step 0', self.job.train('fresh', '--resume', 'auto'))
         first = self.job.verdict('fresh')
         self.assertEqual(self.job.losses('fresh'), self.whole)
         self.assertIn(f'nothing to do: {STEPS} of {STEPS} steps', self.job.train('fresh', '--resume', 'auto'))
