@@ -138,18 +138,23 @@ bool check_elasticity(Loading& loading, std::int64_t group) {
   return is_right;
 }
 
+/// "1 worker", "4 or 6 workers"; "data-parallel workers" if `group` of them split the model.
+std::string workers_text(const std::string& numbers, std::int64_t group) {
+  return fmt::format("{} {}worker{}", numbers, group == 1 ? "" : "data-parallel ",
+                     numbers == "1" ? "" : "s");
+}
+
 /// Why elasticity does not allow this number of workers.
 std::string why_not_allowed(const ElasticityConfig& config, std::int64_t batch,
                             std::int64_t workers, std::int64_t group) {
-  const std::string all =
-      fmt::format("{} worker{}", workers * group, workers * group > 1 ? "s" : "");
+  const std::string all = workers_text(fmt::to_string(workers * group), 1);
   if (workers * group < config.min_gpus)
     return fmt::format("{} would be fewer than elasticity.min_gpus = {}", all, config.min_gpus);
   if (workers * group > config.max_gpus)
     return fmt::format("{} would be more than elasticity.max_gpus = {}", all, config.max_gpus);
   return fmt::format(
-      "{} {}worker{} cannot share the batch of {} that elasticity chooses in micro-batches of {}",
-      workers, group == 1 ? "" : "data-parallel ", workers == 1 ? "" : "s", batch,
+      "{} cannot share the batch of {} that elasticity chooses in micro-batches of {}",
+      workers_text(fmt::to_string(workers), group), batch,
       fmt::join(config.micro_batch_sizes, " or "));
 }
 
@@ -182,9 +187,7 @@ void resolve_elasticity(Loading& loading, bool knows_workers, std::int64_t group
   if (std::ranges::find(batch.workers, workers) == batch.workers.end())
     return loading.problem_at(Severity::kError, "elasticity.enabled",
                               why_not_allowed(config, batch.train_batch_size, workers, group),
-                              fmt::format("start {} {}worker{}", neighbours(batch.workers, workers),
-                                          group == 1 ? "" : "data-parallel ",
-                                          neighbours(batch.workers, workers) == "1" ? "" : "s"));
+                              "start " + workers_text(neighbours(batch.workers, workers), group));
   const std::int64_t micro = elastic_micro_batch(config, batch.train_batch_size, workers);
   BatchConfig& b = loading.config().batch;
   const auto set = [&](const std::string& path, std::int64_t& size, std::int64_t value) {

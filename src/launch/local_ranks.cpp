@@ -90,6 +90,8 @@ void LocalRanks::start() {
   try {
     for (int i = 0; i < order_.num_ranks; ++i) {
       start_worker(order_.first_rank + i);
+      // Many workers on a busy machine can take longer to start than a lease lasts.
+      if (context_.lease.count() > 0) context_.link.send(Beat{.at_ns = now_ns()});
       renew_leases();
     }
   } catch (...) {
@@ -101,10 +103,8 @@ void LocalRanks::start() {
   watch_workers();
 }
 
-/// Many workers on a busy machine can take longer to start than a lease lasts.
 void LocalRanks::renew_leases() {
   if (context_.lease.count() == 0) return;
-  context_.link.send(Beat{.at_ns = now_ns()});
   for (const auto& worker : workers_) worker->renew_lease();
 }
 
@@ -284,8 +284,8 @@ void LocalRanks::watch_workers() {
     for (const auto& worker : workers_) {
       name_if_stopped(*worker);
       worker->wake_stopped_guard();
-      if (context_.lease.count() > 0) worker->renew_lease();
     }
+    renew_leases();
     watch_workers();
   });
 }

@@ -81,8 +81,7 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
   // First what the host itself says after the login: the system's words in it mean something else.
   if (says("program cannot be sent"))
     return "it needs up to 120 MB of room in ~/.cache there (or $XDG_CACHE_HOME), or the same "
-           "hgtrain at "
-           "the same path";
+           "hgtrain at the same path";
   if (says("cannot run hgtrain"))
     return says("Permission denied")
                ? "no file in ~/.cache may be executed there (noexec?): set XDG_CACHE_HOME there to "
