@@ -20,14 +20,14 @@ namespace {
 constexpr std::size_t kLine = 64;
 constexpr auto kSets = static_cast<std::size_t>(kSharedTurns);
 constexpr int kSpins = 200;  // another rank may need this core to compute
-constexpr std::int64_t kRecheckNs = 50'000'000;
+constexpr std::int64_t kRecheckNs = 50'000'000, kMeanwhileNs = 200'000;
 
 using Word = std::atomic<std::uint32_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == sizeof(std::uint32_t));
 
 // std::atomic's own wait works only between threads of one process.
-void futex_wait(const Word& word, std::uint32_t seen) {
-  const timespec at_most{0, kRecheckNs};
+void futex_wait(const Word& word, std::uint32_t seen, std::int64_t at_most_ns) {
+  const timespec at_most{0, at_most_ns};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &at_most, nullptr, 0);
 }
 
@@ -83,14 +83,14 @@ std::span<std::byte> SharedBoard::piece(int rank, std::size_t age) const {
           kPieceBytes};
 }
 
-void SharedBoard::next_turn() {
+void SharedBoard::next_turn(const std::function<void()>& meanwhile) {
   ++turn_;
   ended(rank_).store(static_cast<std::uint32_t>(turn_), std::memory_order_release);
   futex_wake(ended(rank_));
-  for (int peer = 0; peer < size_; ++peer) wait_for(peer);
+  for (int peer = 0; peer < size_; ++peer) wait_for(peer, meanwhile);
 }
 
-void SharedBoard::wait_for(int peer) {
+void SharedBoard::wait_for(int peer, const std::function<void()>& meanwhile) {
   const Word& word = ended(peer);
   const auto turn = static_cast<std::uint32_t>(turn_);
   const std::int64_t start_ns = now_ns();
@@ -106,7 +106,8 @@ void SharedBoard::wait_for(int peer) {
     if (ms_since(start_ns) >= timeout_ms)
       throw Error(ErrorKind::kPeer, fmt::format("rank {} did not answer within {:g} s",
                                                 options_.job_rank(peer), timeout_ms * 1e-3));
-    futex_wait(word, seen);
+    if (meanwhile) meanwhile();
+    futex_wait(word, seen, meanwhile ? kMeanwhileNs : kRecheckNs);
   }
 }
 

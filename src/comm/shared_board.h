@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -33,14 +34,15 @@ class SharedBoard {
   int size() const { return size_; }
   /// A rank's piece of the open turn (`age` 0), of the last turn (1), or of the turn before (2).
   std::span<std::byte> piece(int rank, std::size_t age) const;
-  /// Error(kPeer) names the rank that did not come within the timeout, or is lost.
-  void next_turn();
+  /// Error(kPeer) names the rank that did not come within the timeout, or is lost. While it waits,
+  /// it calls `meanwhile`, if there is one, at least every 0.2 ms.
+  void next_turn(const std::function<void()>& meanwhile = nullptr);
   void abort() noexcept;
 
  private:
   /// The number of turns a rank has ended, modulo 2^32: a futex, in a cache line of its own.
   std::atomic<std::uint32_t>& ended(int rank) const;
-  void wait_for(int peer);
+  void wait_for(int peer, const std::function<void()>& meanwhile);
 
   const SharedSegment segment_;
   const int rank_, size_;

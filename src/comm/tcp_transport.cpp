@@ -100,6 +100,12 @@ bool TcpTransport::move_bytes(int peer) {
   return moved;
 }
 
+bool TcpTransport::move_bytes() {
+  bool moved = false;
+  for (int peer = 0; peer < size(); ++peer) moved |= move_bytes(peer);
+  return moved;
+}
+
 Error TcpTransport::lost(int peer, const std::string& why) const {
   return {ErrorKind::kPeer, fmt::format("lost rank {}: {}", options_.job_rank(peer), why)};
 }
@@ -109,9 +115,7 @@ void TcpTransport::finish(Transfer::State& transfer) {
   const std::int64_t until_ns = now_ns() + std::chrono::nanoseconds(options_.timeout).count();
   while (transfer.left > 0) {
     if (aborted_) throw aborted_error();
-    bool moved = false;
-    for (int peer = 0; peer < size(); ++peer) moved |= move_bytes(peer);
-    if (moved) continue;
+    if (move_bytes()) continue;
     if (now_ns() >= until_ns)
       throw Error(
           ErrorKind::kPeer,

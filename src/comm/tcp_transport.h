@@ -31,8 +31,8 @@ class TcpTransport {
 
   /// A message on its way. Its memory must stay valid, and memory to receive into must not be
   /// touched, until wait() returns or the transfer is destroyed. Bytes move while any transfer is
-  /// waited for. If a transfer is destroyed before it is done, nothing can be sent or received any
-  /// more.
+  /// waited for, and in move_bytes(). If a transfer is destroyed before it is done, nothing can be
+  /// sent or received any more.
   class Transfer {
    public:
     Transfer(Transfer&&) noexcept;
@@ -49,6 +49,11 @@ class TcpTransport {
   /// Empty messages are skipped.
   Transfer send(std::span<const std::byte> out, int to);
   Transfer receive(std::span<std::byte> in, int from);
+
+  /// Moves what all transfers can send and receive without waiting; false if that is nothing. A
+  /// rank that waits for something else calls it again and again, because its peers may wait for
+  /// bytes.
+  bool move_bytes();
 
   /// Sends `out` to one rank while receiving all of `in` from another. Empty spans are skipped; the
   /// two must not overlap.

@@ -91,7 +91,7 @@ class TwoLevelSum::Pass {
     for (std::size_t i = 0; i < pieces() + ahead; ++i) {
       if (i < pieces()) {
         std::ranges::copy(piece(i), on_board(board().rank(), 0));
-        board().next_turn();
+        next_turn();
         if (has_lane()) go(i);
       }
       if (i >= ahead) {
@@ -149,11 +149,17 @@ class TwoLevelSum::Pass {
     return reinterpret_cast<T*>(board().piece(rank_of_host, age).data());
   }
 
+  /// Bytes move on meanwhile: the rank of this host that is waited for may wait for a rank of
+  /// another host, which waits for them.
+  void next_turn() {
+    board().next_turn([this] { transport().move_bytes(); });
+  }
+
   /// Own values become those of all ranks of the host.
   void share_own(std::size_t i) {
     if (has_lane())
       std::ranges::copy(own(i), on_board(board().rank(), 0) + part(i, board().rank()).begin);
-    board().next_turn();
+    next_turn();
     for (int lane = 0; lane < all_.lanes_; ++lane)
       if (const Range of = part(i, lane); lane != board().rank())
         std::copy_n(on_board(lane, 1) + of.begin, of.size(), piece(i).begin() + of.begin);

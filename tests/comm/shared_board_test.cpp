@@ -1,5 +1,6 @@
 #include "shared_board.h"
 
+#include <atomic>
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -52,6 +53,18 @@ TEST_CASE("each turn's pieces are there for all ranks, and stay for the next tur
 TEST_CASE("a rank that does not come ends the wait with its number") {
   PairOfBoards pair(std::chrono::milliseconds(100));
   CHECK_THROWS_WITH(pair.first.next_turn(), "rank 1 did not answer within 0.1 s");
+}
+
+TEST_CASE("while a rank waits, it does what another one may wait for") {
+  PairOfBoards pair(std::chrono::seconds(30));
+  std::atomic<int> calls = 0;
+  std::thread other([&] {
+    while (calls < 3) std::this_thread::yield();
+    pair.second.next_turn();
+  });
+  CHECK_NOTHROW(pair.first.next_turn([&] { ++calls; }));
+  CHECK(calls >= 3);
+  other.join();
 }
 
 TEST_CASE("an aborted board waits no more") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -79,6 +80,23 @@ TEST_CASE(
     for (std::size_t i = 1; i < in.size(); ++i)
       right &= std::ranges::all_of(in[i], [&](std::byte b) { return b == std::byte(i + peer); });
     return right;
+  }));
+}
+
+TEST_CASE("bytes move if nobody waits for their transfer, but for something else") {
+  std::atomic<bool> received = false;
+  CHECK(run_pair(std::chrono::minutes(1), [&](TcpTransport& transport) {
+    std::vector<std::byte> bytes(std::size_t{32} << 20);  // more than the kernel keeps
+    if (transport.rank() == 0) {
+      TcpTransport::Transfer transfer = transport.send(bytes, 1);
+      while (!received) transport.move_bytes();
+      transfer.wait();
+    } else {
+      transport.receive(bytes, 0).wait();
+      received = true;
+    }
+    transport.leave();
+    return true;
   }));
 }
 

@@ -122,6 +122,22 @@ class Hosts:
             sh('ip', 'link', 'set', f'{self.bridge}{name}', 'up')
 
     @contextlib.contextmanager
+    def small_socket_buffers(self, names):
+        """The kernel keeps little of what TCP sends and receives on these hosts."""
+        settings = [f'/proc/sys/net/ipv4/tcp_{kind}mem' for kind in 'wr']
+        before = [pathlib.Path(setting).read_text().split() for setting in settings]
+
+        def write(values):
+            for name in names:
+                for setting, value in zip(settings, values):
+                    sh('nsenter', '-t', self.first_process(name), '-n', 'sh', '-c', f'echo {" ".join(value)} > {setting}')
+        write([['4096'] * 3] * 2)
+        try:
+            yield
+        finally:
+            write(before)
+
+    @contextlib.contextmanager
     def without(self, name, folder):
         """The folder is empty on the host."""
         enter = ('nsenter', '-t', self.first_process(name), '-m', '-p')
