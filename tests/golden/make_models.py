@@ -7,6 +7,8 @@ CASE.json          the model under hgtrain's names of ModelConfig, batch sizes, 
                    bf16 model's loss and gradients of the first batch are from those of fp32, and how generate() continues
                    a prompt greedily
 CASE.safetensors   logits [B, T, V] and the gradient of every parameter, of the first batch
+gpt2_vocabulary/   models with GPT-2's vocabulary and odd sizes: instead of CASE.safetensors, which would be large, the norm
+                   of every gradient of the first batch, in CASE.json
 
 Weights and tokens are not stored: both sides compute them from the hash below (tests/model/golden.h).
 """
@@ -111,6 +113,15 @@ CASES = {
 }
 
 
+# Odd widths and lengths; 50257 rows are padded to 50304 on GPUs.
+LARGE = {
+    'gpt2': (model('gpt2', vocab_size=50257, hidden_size=18, intermediate_size=72, num_attention_heads=3, num_key_value_heads=3,
+                   head_dim=6), 7),
+    'llama': (model('llama', vocab_size=50257, hidden_size=24, intermediate_size=37, num_attention_heads=6, num_key_value_heads=3,
+                    head_dim=6), 13),
+}
+
+
 def adamw(parameters, moments, step):
     """AdamW as published, all parameters decayed."""
     for p, (m, v) in zip(parameters, moments):
@@ -146,13 +157,35 @@ def greedy(net, case):
     return {'prompt': prompt[0].tolist(), 'tokens': tokens.tolist()}
 
 
+def build(m):
+    """The model with its first weights."""
+    net = transformers.AutoModelForCausalLM.from_config(hf_config(m)).float().eval()
+    for key, p in net.named_parameters():
+        p.data.copy_(weights(key, tuple(p.shape)))
+    return net
+
+
+def write(path, case):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(case, indent=1) + '\n')
+    print(f'{path}: {case["losses"][0]:.4f} -> {case["losses"][-1]:.4f}')
+
+
+def run_large(name, m, length):
+    case = {'model': m, 'batch': 2, 'seq_length': length}
+    net = build(m)
+    _, loss, gradients = first_batch(net, case)
+    case['bf16_errors'] = bf16_errors(net, case, loss, gradients)
+    case['losses'] = [loss]
+    case['gradient_norms'] = {key: g.double().norm().item() for key, g in gradients.items()}
+    write(OUT / 'gpt2_vocabulary' / f'{name}.json', case)
+
+
 def run(name, m):
     case = {'model': m, 'batch': 2, 'seq_length': 19,
             'adamw': {'lr': LR, 'beta1': BETAS[0], 'beta2': BETAS[1], 'eps': EPS, 'weight_decay': WEIGHT_DECAY}}
-    net = transformers.AutoModelForCausalLM.from_config(hf_config(m)).float().eval()
+    net = build(m)
     parameters = dict(net.named_parameters())
-    for key, p in parameters.items():
-        p.data.copy_(weights(key, tuple(p.shape)))
     moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters.values()]
     logits, loss, gradients = first_batch(net, case)
     tensors = {'logits': logits.numpy()} | {key: g.numpy() for key, g in gradients.items()}
@@ -168,12 +201,12 @@ def run(name, m):
         losses.append(loss.item())
         adamw(list(parameters.values()), moments, step + 1)
     case['losses'] = losses
-    OUT.mkdir(parents=True, exist_ok=True)
+    write(OUT / f'{name}.json', case)
     save_file(tensors, OUT / f'{name}.safetensors')
-    (OUT / f'{name}.json').write_text(json.dumps(case, indent=1) + '\n')
-    print(f'{name}: {losses[0]:.4f} -> {losses[-1]:.4f}')
 
 
 if __name__ == '__main__':
     for name, m in CASES.items():
         run(name, m)
+    for name, (m, length) in LARGE.items():
+        run_large(name, m, length)

@@ -91,15 +91,19 @@ Golden::Golden(const std::string& name) {
   model = model_config(json["model"]);
   batch = json["batch"];
   seq_length = json["seq_length"];
+  losses = json["losses"].get<std::vector<double>>();
+  bf16_loss_error = json["bf16_errors"]["loss"];
+  bf16_gradient_errors = json["bf16_errors"]["gradients"].get<std::map<std::string, double>>();
+  if (json.contains("gradient_norms")) {
+    gradient_norms = json["gradient_norms"].get<std::map<std::string, double>>();
+    return;
+  }
   const auto& adamw = json["adamw"];
   lr = adamw["lr"];
   beta1 = adamw["beta1"];
   beta2 = adamw["beta2"];
   eps = adamw["eps"];
   weight_decay = adamw["weight_decay"];
-  bf16_loss_error = json["bf16_errors"]["loss"];
-  bf16_gradient_errors = json["bf16_errors"]["gradients"].get<std::map<std::string, double>>();
-  losses = json["losses"].get<std::vector<double>>();
   prompt = json["greedy"]["prompt"].get<std::vector<std::int32_t>>();
   continuation = json["greedy"]["tokens"].get<std::vector<std::int32_t>>();
   const auto file = SafetensorsFile::open(path + ".safetensors");

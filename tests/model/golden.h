@@ -32,8 +32,10 @@ inline double evaluate(hgt::Model& model, const hgt::MicroBatch& batch) {
 }
 
 /// A model of tests/fixtures/models, which tests/golden/make_models.py wrote with transformers.
+/// Those in its folder gpt2_vocabulary have only the loss of the first batch, its gradients' norms,
+/// and bf16's errors.
 struct Golden {
-  /// Of all models there.
+  /// Of all models there, without those of folders.
   static const std::vector<std::string>& names();
   explicit Golden(const std::string& name);
 
@@ -56,6 +58,7 @@ struct Golden {
   double bf16_loss_error = 0;
   std::map<std::string, double> bf16_gradient_errors;
   std::map<std::string, std::vector<float>> tensors;  ///< "logits"; gradients by parameter name
+  std::map<std::string, double> gradient_norms;       ///< of a large vocabulary
 };
 
 /// The same model with dropout in all places.

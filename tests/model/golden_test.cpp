@@ -11,6 +11,8 @@
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/model/decoder.h"
 
+#include "device_here.h"
+
 using namespace hgt;
 
 namespace {
@@ -102,7 +104,82 @@ std::vector<std::pair<std::string, std::int64_t>> with_and_without_padding() {
   return out;
 }
 
+/// The first batch's loss and the norm of each gradient.
+struct FirstBatch {
+  FirstBatch(const Golden& golden, DType dtype, std::int64_t vocabulary_unit, Stream stream) {
+    const ParameterTable table = parameter_table(golden.model, false, 1, vocabulary_unit);
+    const auto flat = [&](const Buffer& buffer, DType type) {
+      return Tensor(buffer.data(), {table.total}, type, stream.device());
+    };
+    const Buffer weights = rounded(golden.parameters(table), dtype, stream);
+    std::vector<float> values(static_cast<std::size_t>(table.total));
+    const Buffer gradients = rounded(values, DType::kF32, stream);
+    const auto model =
+        Model::create(golden.model, table, flat(weights, dtype), flat(gradients, DType::kF32),
+                      {.max_batch = golden.batch, .max_seq_length = golden.seq_length}, stream);
+    const Golden::Batch batch = golden.batch_of(0);
+    const auto there = [&](const std::vector<std::int32_t>& tokens) {
+      const std::size_t bytes = tokens.size() * sizeof tokens[0];
+      Buffer out("tokens", static_cast<std::int64_t>(bytes), stream.device());
+      stream.copy(out.data(), tokens.data(), bytes);
+      return out;
+    };
+    const Buffer tokens = there(batch.tokens), targets = there(batch.targets);
+    MicroBatch micro = golden.micro_batch(batch);
+    micro.tokens_BT = {static_cast<const std::int32_t*>(tokens.data()), batch.tokens.size()};
+    micro.targets_BT = {static_cast<const std::int32_t*>(targets.data()), batch.targets.size()};
+    for (int block = 0; block < model->num_blocks(); ++block) model->forward(block, 0, micro);
+    for (int block = model->num_blocks(); block-- > 0;) model->backward(block, 0, micro);
+    const Buffer sum("loss", sizeof loss, stream.device());
+    model->loss_sum(0, *static_cast<double*>(sum.data()));
+    stream.copy(&loss, sum.data(), sizeof loss);
+    stream.copy(values.data(), gradients.data(), values.size() * sizeof values[0]);
+    stream.synchronize();
+    loss *= micro.loss_scale;
+    for (const Parameter& p : table.parameters) norms[p.name] = norm(&values[p.offset], p.numel);
+  }
+
+  double loss = 0;
+  std::map<std::string, double> norms;
+};
+
+/// Compares them with transformers', with and without padding of the vocabulary.
+void check_large_vocabularies(Stream stream) {
+  for (const std::string name : {"gpt2_vocabulary/gpt2", "gpt2_vocabulary/llama"})
+    for (const std::int64_t unit : {1, 128}) {
+      const Golden golden(name);
+      double squares = 0;
+      for (const auto& [key, expected] : golden.gradient_norms) squares += expected * expected;
+      const double global = std::sqrt(squares);
+      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+        const FirstBatch first(golden, dtype, unit, stream);
+        const bool narrow = dtype == DType::kBF16;
+        INFO(name << ", in rows of " << unit << ", " << name_of(dtype));
+        CHECK(std::abs(first.loss - golden.losses[0]) <=
+              (narrow ? 1.5 * std::max(golden.bf16_loss_error, 1e-3 * golden.losses[0]) : 2e-5));
+        for (const auto& [key, expected] : golden.gradient_norms) {
+          INFO(key);
+          const double narrow_error = golden.bf16_gradient_errors.at(key) + 2e-3 * global;
+          CHECK(std::abs(first.norms.at(key) - expected) <=
+                (narrow ? 1.5 * narrow_error : 1e-5 * std::max(expected, 1e-3 * global)));
+        }
+      }
+    }
+}
+
 }  // namespace
+
+TEST_CASE("with GPT-2's vocabulary, the loss and every gradient's norm are those of transformers") {
+  ThreadPool pool(2);
+  check_large_vocabularies(pool);
+}
+
+TEST_CASE("CUDA: with GPT-2's vocabulary, they are so, too") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module);
+  check_large_vocabularies(queue);
+}
 
 TEST_CASE("each family that is built has a golden model of transformers") {
   std::set<std::string> types;
