@@ -11,9 +11,11 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/arch/activations.h"
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/arch/pipeline_split.h"
+#include "hgtrain/arch/rank_plan.h"
 #include "hgtrain/parallel/layout.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
@@ -208,6 +210,21 @@ std::string host_memory(std::int64_t offloaded, std::int64_t for_a_save) {
                      human_bytes(for_a_save));
 }
 
+/// How many rows of logits a GPU computes at a time. The output matrix's gradient is in fp32.
+std::string logits_line(const Config& config) {
+  const ParallelismConfig& split = config.parallelism;
+  const std::int64_t rows =
+      config.batch.micro_batch_size * config.training.seq_length / split.context_parallel_size;
+  const std::int64_t at_once = planned_logit_rows(config), times = (rows + at_once - 1) / at_once;
+  const ModelConfig model = rank_model(config);
+  return fmt::format(
+      "logits      {} rows of {} at a time, {} a micro-batch; each time reads and writes the "
+      "output "
+      "matrix's gradient of {}\n",
+      at_once, model.vocab_size, human_plural(times, "time"),
+      human_bytes(model.vocab_size * model.hidden_size * 4));
+}
+
 /// What a worker allocates, line by line; nothing if there is nothing.
 std::string memory_lines(const std::vector<Allocation>& memory, const std::string& whose) {
   if (memory.empty()) return "";
@@ -240,7 +257,8 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
     lines += memory_lines(offloaded, fmt::format("host memory of {}, offloaded", whose));
     max_offloaded = std::max(max_offloaded, total_bytes(offloaded));
   }
-  if (config.hardware.device == "cuda") text += host_memory(max_offloaded, save_bytes(config));
+  if (config.hardware.device == "cuda")
+    text += host_memory(max_offloaded, save_bytes(config)) + logits_line(config);
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += lines;
   text += "\nconfig\n" + to_json(config).dump(2) + "\n";
