@@ -38,19 +38,29 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int) {
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* out) {
-  *out = device_state.capturing || (stream && stream->captured) ? cudaStreamCaptureStatusActive
-                                                                : cudaStreamCaptureStatusNone;
+  *out = stream && stream->captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 
+/// What a call returns that a capture forbids.
+static cudaError_t in_capture(const char* call) {
+  try {
+    hgt::emulation::forbid_in_capture(call);
+    return cudaSuccess;
+  } catch (const hgt::Error&) {
+    return cudaErrorStreamCaptureUnsupported;
+  }
+}
+
 cudaError_t cudaMalloc(void** out, std::size_t bytes) {
-  if (device_state.capturing) return cudaErrorStreamCaptureUnsupported;
+  if (const cudaError_t error = in_capture("cudaMalloc")) return error;
   if (device_state.full) return cudaErrorMemoryAllocation;
   *out = hgt::emulation::allocate(bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaFree(void* memory) {
+  if (const cudaError_t error = in_capture("cudaFree")) return error;
   const std::size_t bytes = hgt::emulation::size_of_allocation(memory);
   hgt::emulation::wait_for_uses(memory, bytes);
   hgt::emulation::forget(memory, bytes);
@@ -79,7 +89,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  if (device_state.capturing) return cudaErrorStreamCaptureUnsupported;
+  if (const cudaError_t error = in_capture("cudaEventRecord")) return error;
   if (!hgt::emulation::are_over_of_this_thread())
     throw hgt::Error(hgt::ErrorKind::kInternal,
                      "emulation: a product is timed while a collective is under way");
@@ -88,6 +98,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const cudaError_t error = in_capture("cudaEventSynchronize")) return error;
   event->waited_for = true;
   return cudaSuccess;
 }

@@ -4,6 +4,7 @@
 
 #include "hgtrain/base/error.h"
 
+#include "capture.h"
 #include "cuda/launchers.h"
 #include "device_state.h"
 #include "gemm_operands.h"
@@ -160,11 +161,15 @@ TEST_CASE("GELU in fp32 runs in a kernel, after the product with its bias") {
 TEST_CASE("a captured stream times nothing and writes no file") {
   const TemporaryFolder folder;
   Process process(folder.path());
-  emulation::device_state.capturing = true;
+  emulation::Graph graph;
+  process.stream.stream = UniqueHandle<cudaStream_t, cudaStreamDestroy>(new CUstream_st{1, {}});
+  process.stream.stream.get()->captured = &graph;
+  emulation::begin_capture(graph);
   CHECK(process.choice(GemmOperands()) == 0);
   CHECK(process.choice(with_bias(12)) == -1);
   CHECK(list_folder(folder.path()).empty());
-  emulation::device_state.capturing = false;
+  emulation::end_capture(graph);
+  process.stream.stream.get()->captured = nullptr;
   CHECK(process.choice(GemmOperands()) == 0);  // as in the graph
   CHECK(process.choice(GemmOperands(16, 4, 12)) == 1);
 }
