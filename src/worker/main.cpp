@@ -12,6 +12,7 @@
 #include "hgtrain/ops/cpu_instructions.h"
 
 #include "commands.h"
+#include "stacks.h"
 
 namespace hgt {
 namespace {
@@ -69,6 +70,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   hgt::report_uncaught_bad_alloc();
+  hgt::show_stack_of_crash();
   try {
     return hgt::run(argc, argv);
   } catch (const std::exception& e) {

@@ -88,11 +88,42 @@ std::string stack_of(pid_t thread) {
   return out;
 }
 
+/// What backtrace() needs is loaded when it is first called, which a handler must not do.
+void prepare_backtrace() {
+  void* frame = nullptr;
+  ::backtrace(&frame, 1);
+}
+
+/// Allocates no memory: the crash may have been in malloc().
+void show_crash(int signal, siginfo_t* info, void*) {
+  std::array<char, 128> text;
+  const auto end =
+      fmt::format_to_n(text.data(), text.size(), "crashed with SIG{} at {} in thread {}\n",
+                       sigabbrev_np(signal), info->si_addr, ::gettid());
+  (void)!::write(STDERR_FILENO, text.data(), end.size);
+  std::array<void*, kDepth> frames;
+  const int depth = ::backtrace(frames.data(), kDepth);
+  const int own = std::min(kOwnFrames, depth);
+  ::backtrace_symbols_fd(frames.data() + own, depth - own, STDERR_FILENO);
+  ::raise(signal);  // its default action again
+}
+
 }  // namespace
 
+void show_stack_of_crash() {
+  prepare_backtrace();
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+    struct sigaction action {
+    }, before{};
+    action.sa_sigaction = show_crash;
+    action.sa_flags = SA_SIGINFO | SA_RESETHAND | SA_NODEFER;
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler == SIG_DFL) ::sigaction(signal, &action, nullptr);
+  }
+}
+
 std::string stacks_of_threads() {
-  void* frame = nullptr;
-  ::backtrace(&frame, 1);  // loads what it needs, which the handler could not
+  prepare_backtrace();
   struct sigaction action {};
   action.sa_sigaction = answer;
   action.sa_flags = SA_SIGINFO | SA_RESTART;

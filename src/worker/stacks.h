@@ -11,4 +11,9 @@ namespace hgt {
 /// it.
 std::string stacks_of_threads();
 
+/// From now on, if a thread of this process crashes (SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGABRT),
+/// its stack is written to stderr, the innermost function first, before the process ends as it
+/// would have. Signals that already have a handler keep it, such as a sanitizer's.
+void show_stack_of_crash();
+
 }  // namespace hgt

@@ -3,7 +3,9 @@
 #include <csignal>
 #include <semaphore>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -25,6 +27,35 @@ TEST_CASE("the stack of each thread says where it is, and the thread continues")
     go_on.release();
   }
   CHECK(stacks.find("  wait_here_for_the_test(") != std::string::npos);
+}
+
+void crash_here_for_the_test() {
+  std::raise(SIGSEGV);
+}
+
+TEST_CASE("a crash writes its stack, and ends the process as it would have") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t process = fork();
+  if (process == 0) {
+    std::signal(SIGSEGV, SIG_DFL);  // the test program reports it
+    dup2(ends[1], STDERR_FILENO);
+    show_stack_of_crash();
+    crash_here_for_the_test();
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t bytes; (bytes = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(bytes));
+  close(ends[0]);
+  int status = 0;
+  REQUIRE(waitpid(process, &status, 0) == process);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGSEGV);
+  CHECK(text.starts_with("crashed with SIGSEGV at "));
+  CHECK(text.find("crash_here_for_the_test") != std::string::npos);
 }
 
 TEST_CASE("a thread that does not answer is named") {
