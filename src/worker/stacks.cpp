@@ -97,10 +97,15 @@ void prepare_backtrace() {
 /// Allocates no memory: the crash may have been in malloc().
 void show_crash(int signal, siginfo_t* info, void*) {
   std::array<char, 128> text;
-  const auto end =
-      fmt::format_to_n(text.data(), text.size(), "crashed with SIG{} at {} in thread {}\n",
-                       sigabbrev_np(signal), info->si_addr, ::gettid());
-  (void)!::write(STDERR_FILENO, text.data(), end.size);
+  const auto say = [&](auto format, auto... values) {
+    const auto end = fmt::format_to_n(text.data(), text.size(), format, sigabbrev_np(signal),
+                                      values..., ::gettid());
+    (void)!::write(STDERR_FILENO, text.data(), end.size);
+  };
+  if (info->si_code > 0)
+    say(FMT_STRING("crashed with SIG{} at address {} in thread {}\n"), info->si_addr);
+  else
+    say(FMT_STRING("got SIG{} from process {} in thread {}\n"), info->si_pid);
   std::array<void*, kDepth> frames;
   const int depth = ::backtrace(frames.data(), kDepth);
   const int own = std::min(kOwnFrames, depth);
