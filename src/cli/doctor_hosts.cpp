@@ -145,6 +145,7 @@ HostsDiagnosis diagnose_hosts(const SurveyResult& found_out) {
   const Preflight found = check_hosts(usable, /*own_cpu_workers=*/true);
   for (const Error& error : found.errors) out.problems.push_back({error.message(), error.hint()});
   out.notices = found.notices;
+  if (!found_out.no_address.empty()) out.notices.push_back(found_out.no_address);
   for (const std::string& advice : advices)  // unless the comparison has said the same
     if (std::ranges::none_of(found.notices, [&](const std::string& notice) {
           return notice.find(advice) != std::string::npos;

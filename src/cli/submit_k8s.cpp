@@ -69,10 +69,12 @@ class SubmitK8s final : public Command {
             fmt::format("if it has made anything, remove that: {}", deletion()));
     const std::string node_0 =
         fmt::format("-l job-name={},batch.kubernetes.io/job-completion-index=0", name_);
-    tell("to follow it:   {}\nlogs of ranks:  {} $({}) -- hgtrain logs -f {}\nto end it:      {}\n",
+    tell("to follow it:   {}\nlogs of ranks:  {} $({}) -- hgtrain logs -f {}\n",
          kubectl("logs -f --tail=-1 " + node_0), kubectl("exec"),
          kubectl("get pod -o name --field-selector=status.phase=Running " + node_0),
-         shell_line({training_.run_dir}), deletion());
+         shell_line({training_.run_dir}));
+    tell("to pause it:    {} (and with false to resume)\nto end it:      {}\n",
+         kubectl("patch job " + name_ + R"( -p '{"spec":{"suspend":true}}')"), deletion());
     return 0;
   }
 

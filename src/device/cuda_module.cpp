@@ -59,7 +59,7 @@ const CudaTables* open_module(const std::string& file, std::vector<fs::path>& fo
         ErrorKind::kDevice,
         fmt::format("the CUDA module needs {}, which was not found", opened.missing),
         "install the CUDA toolkit and NCCL it was built with, or PyPI's wheels "
-        "(nvidia-cublas nvidia-nccl-cu13; for CUDA 12, nvidia-cublas-cu12 nvidia-nccl-cu12), "
+        "('nvidia-cublas<14' nvidia-nccl-cu13; for CUDA 12, nvidia-cublas-cu12 nvidia-nccl-cu12), "
         "or name their folder in LD_LIBRARY_PATH")
         .in(file);
   if (opened.handle == nullptr)
@@ -99,9 +99,11 @@ CudaModule::CudaModule(const Search& search) {
   }
   if (problem) throw *problem;
   if (tables_ != nullptr) return;  // `require_device` says that the driver is too old
-  Error error(
-      ErrorKind::kDevice, "the CUDA module hgtrain_cuda.so was not found",
-      fmt::format("build where nvcc is installed: scripts/build -Dcuda=enabled; {}", kCpuHint));
+  Error error(ErrorKind::kDevice,
+              "the CUDA module hgtrain_cuda.so was not found; a build for CPUs has none",
+              fmt::format("take a package for GPUs, or build where nvcc is installed: "
+                          "scripts/build -Dcuda=enabled; {}",
+                          kCpuHint));
   for (const fs::path& folder : search.module_folders) error.in(folder.string());
   throw error;
 }

@@ -38,7 +38,7 @@ struct JobEnded {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 7;
+inline constexpr std::uint32_t kAgentVersion = 8;
 
 /// The first message of an agent that has dialled the coordinator: who it is.
 struct Join {
@@ -284,6 +284,7 @@ struct Inspect {
 /// Files that this host must have before Spawn (FileReceiver). Sent once.
 struct PushFiles {
   static constexpr MessageKind kKind = MessageKind::kPushFiles;
+  std::string host;    ///< what the user calls this host
   std::string folder;  ///< the folder for relative paths; "" = the agent's working folder
   std::vector<std::string> files;
   std::vector<std::int64_t> sizes;
@@ -291,7 +292,7 @@ struct PushFiles {
   std::int32_t for_all = 0;  ///< how many, from the first; the rest is for hosts that see `mark`
   std::string mark;
   static auto fields(auto& m) {
-    return std::tie(m.folder, m.files, m.sizes, m.times_ns, m.for_all, m.mark);
+    return std::tie(m.host, m.folder, m.files, m.sizes, m.times_ns, m.for_all, m.mark);
   }
 };
 

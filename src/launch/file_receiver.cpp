@@ -112,7 +112,7 @@ void FileReceiver::receive() {
     throw Error(ErrorKind::kData, fmt::format("{} MiB of {} are missing there, and {} MiB are free",
                                               (size() - received_) >> 20, path_, free >> 20));
   link_.send(
-      Notice{fmt::format("host {} lacks {}: it gets {} MiB{}", host_name(), path_,
+      Notice{fmt::format("host {} lacks {}: it gets {} MiB{}", order_.host, path_,
                          (size() - received_) >> 20, received_ > 0 ? ", the rest of it" : "")});
   pull();
 }

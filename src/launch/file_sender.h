@@ -26,7 +26,7 @@ class FileSender {
   FileSender(asio::io_context& io, const PushedFiles& files, const std::string& folder,
              const std::string& mark);
 
-  /// The message that each agent gets.
+  /// The message that each agent gets, with its `host`.
   const PushFiles& order() const { return order_; }
 
   struct Answers {

@@ -75,19 +75,22 @@ std::string dialled_address(const std::vector<RosterHost>& hosts) {
   return out;
 }
 
-std::string find_master_address(const std::vector<RosterHost>& hosts,
-                                const std::vector<RankBlock>& world) {
-  const RosterHost& host = hosts[world[0].host];
-  const JobHost& first = host.spec;
-  if (world.size() == 1) return first.address.empty() ? "127.0.0.1" : first.address;
+std::string address_for_others(const JobHost& first, const std::string& ssh_address) {
   if (first.address.empty() && !first.interface.empty()) return "";
-  const std::string& address = first.address.empty() ? host.address : first.address;
+  const std::string& address = first.address.empty() ? ssh_address : first.address;
   if (!address.empty() && !is_loopback(address)) return address;
   throw Error(ErrorKind::kConfig,
               fmt::format("{} host {} at {}, where other hosts cannot reach it",
                           first.address.empty() ? "ssh reaches" : "the workers look for",
                           first.name, address.empty() ? "an unknown address" : address),
               "use --master_addr with its address in the network of the others");
+}
+
+std::string find_master_address(const std::vector<RosterHost>& hosts,
+                                const std::vector<RankBlock>& world) {
+  const RosterHost& first = hosts[world[0].host];
+  if (world.size() > 1) return address_for_others(first.spec, first.address);
+  return first.spec.address.empty() ? "127.0.0.1" : first.spec.address;
 }
 
 }  // namespace hgt

@@ -30,8 +30,12 @@ std::vector<HostRanks> place_ranks(const std::vector<RosterHost>& hosts,
 std::vector<InspectedHost> inspected_hosts(const std::vector<RosterHost>& hosts,
                                            const std::vector<RankBlock>& world);
 
-/// The address at which the other hosts reach the first host of `world`; "" = that of its
-/// interface, which its agent knows. Error(kConfig) if they cannot reach it.
+/// The address at which the other hosts reach the first one. "" = that of its interface, which its
+/// agent knows. `ssh_address`: where ssh has reached it. Error(kConfig) if they cannot reach it.
+std::string address_for_others(const JobHost& first, const std::string& ssh_address);
+
+/// The address of rank 0's host in this `world`: a loopback if it is the only one, else
+/// address_for_others().
 std::string find_master_address(const std::vector<RosterHost>& hosts,
                                 const std::vector<RankBlock>& world);
 

@@ -349,7 +349,9 @@ bool Roster::have_files() {
     if (!files_ || (!host.ssh && !host.carrier)) continue;
     if (host.files == Host::Files::kUnknown) {
       host.files = Host::Files::kAsked;
-      host.link->send(files_->order());
+      PushFiles order = files_->order();
+      order.host = host.spec.name;
+      host.link->send(order);
     }
     out = out && host.files == Host::Files::kThere;
   }

@@ -14,6 +14,7 @@
 #include "agent_link.h"
 #include "look_at_host.h"
 #include "output_sink.h"
+#include "placement.h"
 #include "program_files.h"
 #include "ssh_failure.h"
 #include "ssh_host.h"
@@ -48,6 +49,7 @@ class Survey {
     call_next();
     io_.run();
     SurveyResult out;
+    out.no_address = no_address();
     for (Call& call : calls_) out.hosts.push_back(std::move(call.found));
     out.links = std::move(links_);
     return out;
@@ -58,8 +60,23 @@ class Survey {
     SurveyedHost found;
     std::unique_ptr<SshHost> ssh;
     std::unique_ptr<AgentLink> link;
+    std::string address;  // at which ssh has reached it
     bool is_done = false;
   };
+
+  std::string no_address() const {
+    const auto has_ranks = [](const Call& call) {
+      return call.found.why_unusable.empty() && !call.found.host.spec.is_spare;
+    };
+    const auto first = std::ranges::find_if(calls_, has_ranks);
+    if (std::ranges::count_if(calls_, has_ranks) < 2) return "";
+    try {
+      address_for_others(first->found.host.spec, first->address);
+      return "";
+    } catch (const Error& e) {
+      return e.message() + ": " + e.hint();
+    }
+  }
 
   void call_next() {
     if (std::ranges::all_of(calls_, &Call::is_done)) return measure_links();
@@ -107,6 +124,7 @@ class Survey {
       if (hello.version != kAgentVersion)
         return end(call, "its hgtrain has another version than this one");
       if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
+      call.address = hello.address;
     } else if (frame.kind == MessageKind::kHostFacts) {
       host.facts = decode_payload<HostFacts>(frame.payload);
       host.clock = call.link->clock_offset(host.facts.wall_ns);

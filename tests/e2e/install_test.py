@@ -40,7 +40,7 @@ class InstallTest(unittest.TestCase):
         for path in ('share/man/man1/hgtrain-train.1', 'share/bash-completion/completions/hgtrain.bash',
                      'share/zsh/site-functions/_hgtrain', 'share/fish/vendor_completions.d/hgtrain.fish',
                      'share/hgtrain/configs/quickstart.json', 'share/doc/hgtrain/README.md', 'share/doc/hgtrain/LICENSE',
-                     'share/doc/hgtrain/docs/install.md'):
+                     'share/doc/hgtrain/CONTRIBUTING.md', 'share/doc/hgtrain/docs/install.md'):
             self.assertTrue((self.prefix / path).stat().st_size, path)
 
     def test_own_libraries_come_before_the_systems(self):

@@ -142,6 +142,7 @@ class K8sTest(HostsCase):
         text = (folder / 'submitted').read_text()
         name = objects_of(text)['Job']['metadata']['name']
         self.assertIn(f'kubectl logs -f --tail=-1 -l job-name={name},batch.kubernetes.io/job-completion-index=0\n', done.stderr)
+        self.assertIn(f'kubectl patch job {name} -p ' + """'{"spec":{"suspend":true}}'""", done.stderr)
         self.assertIn(f'kubectl delete job,service,secret -l hgtrain-job={name}\n', done.stderr)
         cluster = Cluster(self, text, folder)
         cluster.join()

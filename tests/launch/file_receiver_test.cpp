@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <sys/file.h>
 
+#include <fmt/format.h>
+
 #include "agent_host.h"
 #include "file_sender.h"
 #include "launcher_process.h"
@@ -49,6 +51,7 @@ struct Push {
     AgentHost host;
     FileSender sender(host.io, files, there.path(), has_mark ? "" : "mark");
     PushFiles order = sender.order();
+    order.host = "b";
     for (std::string& path : order.files) path = path.substr(here.path().size() + 1);
     host.link->send(order);
     std::size_t answered = 0;
@@ -64,6 +67,8 @@ struct Push {
       }
       return !host.all<FilesReady>().empty();
     });
+    notices.clear();
+    for (const Notice& notice : host.all<Notice>()) notices.push_back(notice.text);
     return host.all<FilesReady>().empty() ? "interrupted" : host.all<FilesReady>()[0].why;
   }
 
@@ -85,6 +90,7 @@ struct Push {
   PushedFiles files;
   bool change = false;
   std::size_t pulled = 0;  // blocks of tokens
+  std::vector<std::string> notices;
 };
 
 }  // namespace
@@ -93,6 +99,9 @@ TEST_CASE("a host gets the files that it lacks, and none again") {
   Push push;
   CHECK(push.run().empty());
   CHECK(push.pulled == 10);
+  REQUIRE(push.notices.size() == 3);
+  CHECK(push.notices[0] ==
+        fmt::format("host b lacks {}: it gets 10 MiB", push.there / "data/tokens"));
   CHECK(read_file(push.there / "data/tokens", 20 * kMiB) == push.content);
   CHECK(read_file(push.there / "data/empty", kMiB).empty());
   CHECK(read_file(push.there / "weights", kMiB) == "weights");
@@ -228,17 +237,17 @@ TEST_CASE("an agent ends a stream on which files come that it has not asked for"
     host.link->send(FileBlock{0, 0, "x"});
   }
   SECTION("an order whose lists differ") {
-    host.link->send(PushFiles{"", {"a"}, {}, {}, 1, ""});
+    host.link->send(PushFiles{"b", "", {"a"}, {}, {}, 1, ""});
   }
   SECTION("another block") {
     const TemporaryFolder there;
-    host.link->send(PushFiles{there.path(), {"a"}, {10}, {0}, 1, ""});
+    host.link->send(PushFiles{"b", there.path(), {"a"}, {10}, {0}, 1, ""});
     host.wait_for<PullBlock>();
     host.link->send(FileBlock{0, 5, "x"});
   }
   SECTION("a hash before the file") {
     const TemporaryFolder there;
-    host.link->send(PushFiles{there.path(), {"a"}, {10}, {0}, 1, ""});
+    host.link->send(PushFiles{"b", there.path(), {"a"}, {10}, {0}, 1, ""});
     host.wait_for<PullBlock>();
     host.link->send(FileHash{0, 5});
   }

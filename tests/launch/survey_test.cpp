@@ -12,7 +12,7 @@ namespace {
 
 /// In place of this test, the launcher is the agent.
 const std::string kStartAgent =
-    "SSH_CONNECTION=\"10.0.0.9 1 10.0.0.1 22\" exec sh -c "
+    "SSH_CONNECTION=\"10.0.0.9 1 ${address:-10.0.0.1} 22\" exec sh -c "
     "\"$(echo \"$last\" | sed \"s#'[^']*launch_test'#'" LAUNCHER "'#\")\"";
 
 std::vector<SurveyedHost> survey(const std::vector<JobHost>& hosts) {
@@ -45,6 +45,19 @@ TEST_CASE("more hosts than are called at once all answer") {
   std::vector<JobHost> hosts;
   for (int i = 0; i < 12; ++i) hosts.push_back({.name = "h" + std::to_string(i)});
   for (const SurveyedHost& host : survey(hosts)) CHECK(host.why_unusable == "");
+}
+
+TEST_CASE("a first host that ssh reaches at a loopback needs another address") {
+  const FakeSsh ssh("[ $host = a ] && address=127.0.0.1; " + kStartAgent);
+  const auto found = [](const std::vector<JobHost>& hosts) {
+    return survey_hosts(hosts, false, [](const std::string&) {}).no_address;
+  };
+  CHECK(found({{.name = "a"}, {.name = "b"}}) ==
+        "ssh reaches host a at 127.0.0.1, where other hosts cannot reach it: use --master_addr "
+        "with its address in the network of the others");
+  CHECK(found({{.name = "b"}, {.name = "a"}}) == "");
+  CHECK(found({{.name = "a"}}) == "");
+  CHECK(found({{.name = "a", .is_spare = true}, {.name = "b"}, {.name = "c"}}) == "");
 }
 
 TEST_CASE("each pair comes once, in rounds in which no host is in two pairs") {

@@ -30,6 +30,8 @@ struct SurveyedLink {
 struct SurveyResult {
   std::vector<SurveyedHost> hosts;
   std::vector<SurveyedLink> links;  ///< one for each pair of hosts that can be used, if asked for
+  /// Why the other hosts cannot reach that of rank 0, and what helps; "" = nothing prevents it.
+  std::string no_address{};
 };
 
 /// Connects to the hosts by ssh as a job does, asks each for its facts and its `hgtrain doctor`,
