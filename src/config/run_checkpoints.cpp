@@ -64,7 +64,7 @@ std::optional<std::string> named_checkpoint(const std::string& file) {
 /// Folders named like checkpoints of the branch, newest first.
 std::vector<std::string> list_step_folders(const std::string& run_dir) {
   const std::string root = checkpoints_of(run_dir);
-  if (!is_folder(root)) return {};
+  if (!path_exists(root)) return {};
   const std::optional<BranchOrigin> origin = read_origin(run_dir);
   const std::int64_t last =
       origin ? step_of(origin->checkpoint) : std::numeric_limits<std::int64_t>::max();
@@ -180,14 +180,24 @@ std::vector<std::string> list_incomplete(const std::string& run_dir) {
   return folders;
 }
 
+bool has_metrics(const std::string& run_dir) {
+  std::error_code missing;
+  const auto size = fs::file_size(run_dir + "/metrics.jsonl", missing);
+  return !missing && size > 0;
+}
+
 void require_whole_checkpoint(const std::string& run_dir) {
+  if (newest_checkpoint(run_dir)) return;
   const std::vector<std::string> incomplete = list_incomplete(run_dir);
-  if (incomplete.empty() || newest_checkpoint(run_dir)) return;
-  throw Error(
-      ErrorKind::kData,
-      fmt::format("no checkpoint of the run is whole: {} has no {}{}", incomplete.front(),
-                  kManifestName, incomplete.size() > 1 ? ", nor has any of the older ones" : ""),
-      "copy the missing files back, or start a new run, with another --run_dir");
+  if (incomplete.empty() && (read_origin(run_dir) || !has_metrics(run_dir))) return;
+  throw Error(ErrorKind::kData,
+              incomplete.empty()
+                  ? fmt::format("{} has made steps, but {} has no checkpoint any more", run_dir,
+                                checkpoints_of(run_dir))
+                  : fmt::format("no checkpoint of the run is whole: {} has no {}{}",
+                                incomplete.front(), kManifestName,
+                                incomplete.size() > 1 ? ", nor has any of the older ones" : ""),
+              "copy the missing files back, or start a new run, with another --run_dir");
 }
 
 std::optional<std::int64_t> saved_step(const std::string& folder) {

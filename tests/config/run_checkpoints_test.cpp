@@ -54,6 +54,25 @@ TEST_CASE("folders of the branch without a manifest are listed apart") {
   CHECK(list_incomplete(dir) == std::vector{run.path(15)});
 }
 
+TEST_CASE("a run that has saved checkpoints, of which none is there, does not begin again") {
+  const SavedRun run{10};
+  const std::string& dir = run.folder.path();
+  write_new_file(dir + "/metrics.jsonl", "{}\n");
+  require_whole_checkpoint(dir);
+  remove_tree(run.path(10));
+  CHECK_THROWS_WITH(require_whole_checkpoint(dir), dir + " has made steps, but " + dir +
+                                                       "/checkpoints has no checkpoint any more");
+  begin_branch(dir, "");  // a run that failed before its first save
+  require_whole_checkpoint(dir);
+  forget_origin(dir);
+  remove_file(dir + "/metrics.jsonl");
+  require_whole_checkpoint(dir);
+  remove_tree(dir + "/checkpoints");
+  write_new_file(dir + "/checkpoints", "");
+  CHECK_THROWS_WITH(require_whole_checkpoint(dir),
+                    Catch::Contains("/checkpoints: Not a directory"));
+}
+
 TEST_CASE("the step of a checkpoint is its manifest's, if that can be read") {
   const SavedRun run{10};
   write_file_atomically(run.path(10) + "/manifest.json", R"({"step": 7})");

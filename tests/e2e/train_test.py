@@ -307,6 +307,11 @@ class TrainTest(job.JobTest):
             self.assertIn('--resume auto', self.job.train('lost', exit_code=2))  # it still holds a run
             (self.job.folder / 'lost/metrics').rename(self.job.folder / 'lost/metrics.jsonl')
         self.assertEqual(sorted((self.job.folder / 'lost/checkpoints').glob('step_*')), checkpoints)
+        (self.job.folder / 'lost/checkpoints').rename(self.job.folder / 'moved')
+        out = self.job.train('lost', '--resume', 'auto', exit_code=4)
+        self.assertIn('lost has made steps, but lost/checkpoints has no checkpoint any more', out)
+        self.assertEqual(self.job.losses('lost'), before)
+        (self.job.folder / 'moved').rename(self.job.folder / 'lost/checkpoints')
         for manifest, content in manifests.items():
             manifest.write_bytes(content)
         self.job.train('lost', '--resume', 'auto')

@@ -69,8 +69,11 @@ std::optional<SavedStep> newest_checkpoint(const std::string& run_dir);
 /// checkpoints that somebody has removed or copied only in part.
 std::vector<std::string> list_incomplete(const std::string& run_dir);
 
-/// Error(kData) if the branch has saved checkpoints, but none of them has a manifest: a run that
-/// began again at step 0 would remove what may still be completed.
+/// Whether metrics.jsonl has steps of the run.
+bool has_metrics(const std::string& run_dir);
+
+/// Error(kData) if the branch has saved checkpoints, but all are gone or have no manifest: a run
+/// that began again at step 0 would remove its metrics and what may still be completed.
 void require_whole_checkpoint(const std::string& run_dir);
 
 /// The step that the manifest in `folder` names; nullopt if it has none that can be read.
