@@ -7,9 +7,8 @@
 #include <sys/wait.h>
 
 namespace hgt {
-namespace {
 
-std::string quoted(const std::string& word) {
+std::string shell_word(const std::string& word) {
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) ||
            std::string("_@%+=:,./-").find(c) != std::string::npos;
@@ -20,11 +19,9 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-}  // namespace
-
 std::string shell_line(const std::vector<std::string>& words) {
   std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : " ") + quoted(word);
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
   return line;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job_client.h"
 
@@ -44,7 +45,7 @@ class Attach final : public Command {
       throw Error(
           ErrorKind::kConfig,
           fmt::format("{} is not running here: {}", folder, outcome_line(run_status(folder))),
-          fmt::format("hgtrain logs {} prints what its ranks have logged", folder));
+          fmt::format("hgtrain logs {} prints what its ranks have logged", shell_word(folder)));
     std::signal(SIGINT, detach);
     const bool is_whole = launcher->watch_console(
         [&, is_first = true](bool is_error, std::uint64_t left_out, std::string_view text) mutable {

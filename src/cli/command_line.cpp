@@ -130,7 +130,7 @@ Command& choose(std::vector<std::string>& args, const Commands& commands) {
     throw usage(fmt::format("{} needs a second word", args[0]), "one of:\n" + of_group);
   if (!is_group && args[0].ends_with(".json"))
     throw usage(fmt::format("{} is not a command", args[0]),
-                fmt::format("to train from it: hgtrain --config {}", args[0]));
+                fmt::format("to train from it: hgtrain --config {}", shell_word(args[0])));
   if (const std::string hint = hint_for_script(args[0]); !hint.empty())
     throw usage(fmt::format("{} is not a command", args[0]), hint);
   const std::string typed = is_group ? args[0] + " " + args[1] : args[0];
@@ -295,6 +295,15 @@ std::string missing_option(const CLI::App& app) {
   return missing.size() == 1 ? missing[0] : "";
 }
 
+/// What to do about a word that no flag took; "" if nothing is known.
+std::string hint_for_extra(const CLI::App& app, const Command& command, const std::string& extra) {
+  const std::string missing = missing_option(app);
+  if (!missing.empty()) return "use " + missing + " " + shell_word(extra);
+  const CLI::Option* const config = app.get_option_no_throw("--config");
+  return config != nullptr && config->count() > 0 ? "a value that has blanks needs quotes"
+                                                  : hint_for_word(command.name(), extra);
+}
+
 /// Words that no flag took.
 void refuse_extras(const CLI::App& app, const Command& command, const Commands& commands) {
   const std::string help = fmt::format("hgtrain help {}", command.name());
@@ -305,9 +314,7 @@ void refuse_extras(const CLI::App& app, const Command& command, const Commands& 
                   fmt::format("the command comes first: hgtrain {} ...", extra));
   for (const std::string& extra : extras) {
     if (!extra.starts_with('-')) {
-      const std::string missing = missing_option(app);
-      const std::string hint = missing.empty() ? hint_for_word(command.name(), extra)
-                                               : "use " + missing + " " + shell_line({extra});
+      const std::string hint = hint_for_extra(app, command, extra);
       throw usage(fmt::format("'{}' is one argument too many for {}", extra, command.name()),
                   hint.empty() ? help : hint);
     }

@@ -5,6 +5,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/suggest.h"
 #include "hgtrain/base/terminal.h"
 
@@ -46,7 +47,7 @@ class ConfigInit final : public Command {
                   fmt::format("name another: hgtrain config init {} PATH", preset_));
     write_new_file(path, text);
     tell("wrote {}: check data.train_data_path in it, then train: hgtrain --config {}\n", path,
-         path);
+         shell_word(path));
     return 0;
   }
 

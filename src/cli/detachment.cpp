@@ -115,7 +115,7 @@ void Detachment::start(const std::string& folder, const std::string& file) {
       "detached: the run continues {0}\n"
       "  hgtrain status {1}, attach {1}, logs -f {1} and stop {1} reach it{2}; it also prints into "
       "{3}{4}\n",
-      received ? "on " + received->host : "without this shell", shell_line({folder}),
+      received ? "on " + received->host : "without this shell", shell_word(folder),
       received ? fmt::format(", from here and from there in {}", received->folder) : "", file,
       received ? " there" : "");
   std::fflush(stdout);

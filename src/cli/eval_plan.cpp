@@ -52,8 +52,9 @@ BatchConfig eval_batch(const LoadResult& loaded, std::int64_t workers) {
 
 /// The data must have been prepared with the model's tokenizer.
 void check_vocabulary(const Vocabulary& vocabulary, const ModelConfig& model) {
-  const std::string hint = fmt::format(
-      "prepare the text with the model's: hgtrain data prepare --tokenizer {}", model.init);
+  const std::string hint =
+      fmt::format("prepare the text with the model's: hgtrain data prepare --tokenizer {}",
+                  shell_word(model.init));
   const std::string& folder = vocabulary.tokenizer_folder;
   if (!folder.empty() && has_tokenizer(model.init) && !is_same_tokenizer(folder, model.init))
     throw Error(ErrorKind::kConfig,

@@ -227,7 +227,7 @@ std::string hint_for_script(const std::string& word) {
   return fmt::format(
       "to start a script of your own: hgtrain launch ... -- python3 {} ...; hgtrain "
       "itself trains from a config: hgtrain --config FILE",
-      shell_line({word}));
+      shell_word(word));
 }
 
 std::string hint_for_value(std::string_view flag, std::string_view value) {
@@ -240,7 +240,7 @@ std::string hint_for_value(std::string_view flag, std::string_view value) {
 }
 
 std::string hint_for_word(std::string_view command, const std::string& word) {
-  const std::string typed = shell_line({word});
+  const std::string typed = shell_word(word);
   const std::string script = hint_for_script(word);
   if (command == "train") return script.empty() ? "use hgtrain --config " + typed : script;
   if (command == "data prepare") return fmt::format("use --input {}", typed);

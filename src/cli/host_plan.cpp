@@ -72,7 +72,7 @@ std::string local_gpus(int ranks, const std::vector<std::string>& devices) {
 std::string environment_lines(const EnvironmentChange& change) {
   std::string out;
   for (const auto& [name, value] : change.set)
-    out += fmt::format("  {}={}\n", name, shell_line({value}));
+    out += fmt::format("  {}={}\n", name, shell_word(value));
   for (const std::string& name : change.unset) out += fmt::format("  {} is not set\n", name);
   return out + fmt::format("  chosen at the start: {}\n", fmt::join(change.at_start, " "));
 }

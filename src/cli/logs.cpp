@@ -106,9 +106,8 @@ class Logs final : public Command {
       tell("\n");
     }
     if (const int last = chosen_.largest(); last >= 0 && logs_.empty())
-      throw Error(
-          ErrorKind::kConfig, fmt::format("{} has no log of rank {}", folder_, ranks_),
-          fmt::format("hgtrain status {} lists the ranks of the run", shell_line({folder_})));
+      throw Error(ErrorKind::kConfig, fmt::format("{} has no log of rank {}", folder_, ranks_),
+                  fmt::format("hgtrain status {} lists the ranks of the run", shell_word(folder_)));
   }
 
   std::vector<std::string> way_to_read(const std::string& host,
@@ -117,7 +116,7 @@ class Logs final : public Command {
     std::vector<std::string> read{"tail", "-n", lines_ ? std::to_string(*lines_) : "+1"};
     if (follow_) read.emplace_back("-f");
     for (const int rank : ranks) read.push_back(fmt::format("rank_{}.log", rank));
-    return {"ssh", host, fmt::format("cd {} && {}", shell_line({there}), shell_line(read))};
+    return {"ssh", host, fmt::format("cd {} && {}", shell_word(there), shell_line(read))};
   }
 
   void follow(JobClient& launcher) {

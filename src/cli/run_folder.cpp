@@ -18,6 +18,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file_ops.h"
 #include "hgtrain/base/json.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 #include "detached_run.h"
@@ -68,9 +69,10 @@ File take_lock(const std::string& path) {
     if (auto lock = try_lock(path)) return std::move(*lock);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  throw Error(
-      ErrorKind::kConfig, fmt::format("the run folder {} is in use by another hgtrain", path),
-      fmt::format("wait for it or stop it, or take another one: --run_dir {}", free_path(path)));
+  throw Error(ErrorKind::kConfig,
+              fmt::format("the run folder {} is in use by another hgtrain", path),
+              fmt::format("wait for it or stop it, or take another one: --run_dir {}",
+                          shell_word(free_path(path))));
 }
 
 /// The resolved config of the run in a folder; nullopt if the file was removed. Error(kData) if it
@@ -87,9 +89,7 @@ std::optional<nlohmann::json> read_resolved_config(const std::string& path) {
 
 /// Whether the folder holds anything of a run that could be resumed or lost.
 bool has_begun(const std::string& path) {
-  std::error_code ignored;
-  const auto size = fs::file_size(path + "/metrics.jsonl", ignored);
-  if (!ignored && size > 0) return true;
+  if (has_metrics(path)) return true;
   try {
     const std::optional<BranchOrigin> origin = read_origin(path);
     return newest_checkpoint(path) || !list_incomplete(path).empty() ||
@@ -153,7 +153,7 @@ void refuse_what_is_no_run(const std::string& path) {
   for (const std::string& name : list_folder(path))
     if (name != kLockName && !is_temporary(name))
       throw Error(ErrorKind::kConfig, fmt::format("{} is neither empty nor a run folder", path),
-                  fmt::format("take another one: --run_dir {}", free_path(path)));
+                  fmt::format("take another one: --run_dir {}", shell_word(free_path(path))));
 }
 
 /// Makes the folder and those above it; their names are durable on return.
@@ -192,7 +192,7 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
   if (folder.holds_run && !resume)
     throw Error(ErrorKind::kConfig, fmt::format("{} holds a run already", path),
                 fmt::format("to resume it: --resume auto; to start another run: --run_dir {}",
-                            free_path(path)));
+                            shell_word(free_path(path))));
   remove_leftovers(path);
   if (folder.holds_run) folder.previous_config = read_resolved_config(path);
   return folder;

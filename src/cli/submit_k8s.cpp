@@ -72,7 +72,7 @@ class SubmitK8s final : public Command {
     tell("to follow it:   {}\nlogs of ranks:  {} $({}) -- hgtrain logs -f {}\n",
          kubectl("logs -f --tail=-1 " + node_0), kubectl("exec"),
          kubectl("get pod -o name --field-selector=status.phase=Running " + node_0),
-         shell_line({training_.run_dir}));
+         shell_word(training_.run_dir));
     tell("to pause it:    {} (and with false to resume)\nto end it:      {}\n",
          kubectl("patch job " + name_ + R"( -p '{"spec":{"suspend":true}}')"), deletion());
     return 0;
@@ -88,7 +88,7 @@ class SubmitK8s final : public Command {
   }
 
   std::string kubectl(const std::string& words) const {
-    const std::string where = namespace_.empty() ? "" : "-n " + shell_line({namespace_}) + " ";
+    const std::string where = namespace_.empty() ? "" : "-n " + shell_word(namespace_) + " ";
     return "kubectl " + where + words;
   }
   std::string deletion() const {

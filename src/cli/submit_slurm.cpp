@@ -59,7 +59,7 @@ class SubmitSlurm final : public Command {
     pipe_to("sbatch", text, "its own message says why");  // sbatch prints the number of the job
     tell(
         "hgtrain logs -f {0} follows it once it has begun; hgtrain status {0} says how far it is\n",
-        shell_line({training_.run_dir}));
+        shell_word(training_.run_dir));
     return 0;
   }
 

@@ -10,6 +10,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/launch/job.h"
@@ -222,16 +223,15 @@ class Train final : public Command {
     const std::string named = flags_.run_dir.empty() ? flags_.resume : flags_.run_dir;
     if (flags_.config.empty() && path_exists(named + "/resolved.json"))
       throw Error(ErrorKind::kConfig, "no config is named",
-                  fmt::format("to resume this run: hgtrain --config {0}/config.json --run_dir {0} "
-                              "--resume auto",
-                              named));
+                  fmt::format("to resume this run: hgtrain --config {} --run_dir {} --resume auto",
+                              shell_word(named + "/config.json"), shell_word(named)));
     const std::string run = parent_folder(flags_.config);
     if (!flags_.config.empty() && flags_.run_dir.empty() && flags_.resume == "auto" &&
         path_exists(run + "/resolved.json"))
       throw Error(ErrorKind::kConfig,
                   fmt::format("{} is a run's own config, and no --run_dir says which run to resume",
                               flags_.config),
-                  fmt::format("to resume that run: --run_dir {}", run));
+                  fmt::format("to resume that run: --run_dir {}", shell_word(run)));
   }
   static bool names_checkpoint(const std::string& resume) {
     return resume != "auto" && resume != "none";

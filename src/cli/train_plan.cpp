@@ -13,6 +13,7 @@
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/data/manifest.h"
@@ -168,7 +169,7 @@ void check_same_tokenizer(const Config& config, const std::string& of_data) {
                   other),
       fmt::format("prepare the data with --tokenizer {}; or set tokenizer.path to {} if the "
                   "model is to learn that one",
-                  other, of_data));
+                  shell_word(other), of_data));
 }
 
 /// If the model has no token that begins or ends a text, or one outside its vocabulary, sets it to

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/utf8.h"
 #include "hgtrain/base/xxh3.h"
 
@@ -68,7 +69,7 @@ void refuse_text(const File& file, std::int64_t bytes) {
   const std::size_t cut_character = bytes > kLooked ? 3 : 0;
   if (start.empty() || is_binary || valid_utf8_prefix(start) + cut_character < start.size()) return;
   throw Error(ErrorKind::kData, file.path() + " looks like text, not tokens",
-              fmt::format("hgtrain data prepare --input {} --out PREFIX", file.path()));
+              fmt::format("hgtrain data prepare --input {} --out PREFIX", shell_word(file.path())));
 }
 
 }  // namespace
@@ -104,20 +105,21 @@ TokenFile TokenFile::open(const std::string& path, const std::string& bare_type)
     return open_megatron(prefix);
   if (path.ends_with(".json") && !megatron_prefix(without_json(path)).empty())
     throw Error(ErrorKind::kConfig, path + " is the manifest of prepared data, not its tokens",
-                "use " + without_json(path));
+                "use " + shell_word(without_json(path)));
   if (is_file(path)) return open_single(path, type);
   if (is_file(path + ".bin"))
-    throw Error(ErrorKind::kData, fmt::format("{0}.bin is there, but {0}.idx is missing", path),
-                fmt::format("if it is a file of llm.c or nanoGPT, use {}.bin", path));
-  if (is_folder(path))
     throw Error(
-        ErrorKind::kConfig, path + " is a folder, not a token file",
-        fmt::format("if it holds text: hgtrain data prepare --input {} --out PREFIX", path));
+        ErrorKind::kData, fmt::format("{0}.bin is there, but {0}.idx is missing", path),
+        fmt::format("if it is a file of llm.c or nanoGPT, use {}", shell_word(path + ".bin")));
+  if (is_folder(path))
+    throw Error(ErrorKind::kConfig, path + " is a folder, not a token file",
+                fmt::format("if it holds text: hgtrain data prepare --input {} --out PREFIX",
+                            shell_word(path)));
   const bool is_relative = fs::path(path).is_relative();
   throw Error(ErrorKind::kConfig,
               fmt::format("there is no token file {0}: neither {0}.idx nor {0}{1}", path,
                           is_relative ? fmt::format(" (in {})", folder_here()) : ""),
-              "make one from text: hgtrain data prepare --input PATH --out " + path);
+              "make one from text: hgtrain data prepare --input PATH --out " + shell_word(path));
 }
 
 TokenFile TokenFile::open_megatron(const std::string& prefix) {

@@ -8,6 +8,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/launch/rendezvous.h"
 
 extern char** environ;
@@ -28,9 +29,10 @@ void require_private(const File& file) {
   if (fstat(file.fd(), &status) != 0) throw_file_error("read", file.path(), errno);
   const mode_t others = status.st_uid == geteuid() ? 077 : 007;
   if ((status.st_mode & others) != 0)
-    throw Error(
-        ErrorKind::kConfig, fmt::format("other users may read the job secret {}", file.path()),
-        fmt::format("chmod 600 {}; of a Kubernetes Secret: defaultMode: 0400", file.path()));
+    throw Error(ErrorKind::kConfig,
+                fmt::format("other users may read the job secret {}", file.path()),
+                fmt::format("chmod 600 {}; of a Kubernetes Secret: defaultMode: 0400",
+                            shell_word(file.path())));
 }
 
 std::string secret_in_file(const std::string& path) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/launch/job.h"
 
 namespace hgt {
@@ -45,12 +46,13 @@ std::string interpreter_by_name(const std::string& path) {
 }
 
 std::string how_to_run(const std::string& path) {
+  const std::string typed = shell_word(path);
   constexpr auto kThrough = "start it through its interpreter: {} {}";
-  const std::string make_executable = fmt::format("`chmod +x {}`", path);
+  const std::string make_executable = fmt::format("`chmod +x {}`", typed);
   if (const std::string own = program_of_first_line(path); !own.empty())
-    return fmt::format("{}, or {}", make_executable, fmt::format(kThrough, own, path));
+    return fmt::format("{}, or {}", make_executable, fmt::format(kThrough, own, typed));
   const std::string known = interpreter_by_name(path);
-  return known.empty() ? make_executable : fmt::format(kThrough, known, path);
+  return known.empty() ? make_executable : fmt::format(kThrough, known, typed);
 }
 
 /// If there is no program of that name, because it is a whole command.
@@ -80,7 +82,7 @@ std::string first_line_hint(const std::string& path) {
                        : fmt::format(
                              "a script needs a first line like #!/usr/bin/env {0}; or "
                              "start it through its interpreter: {0} {1}",
-                             known, path);
+                             known, shell_word(path));
 }
 
 std::string find_program(const std::string& program, const std::string& path) {
@@ -103,7 +105,7 @@ std::string find_program(const std::string& program, const std::string& path) {
   const bool is_here = stat(here.c_str(), &status) == 0;
   if (is_here && !S_ISREG(status.st_mode)) refuse_program(program);
   throw Error(ErrorKind::kConfig, fmt::format("there is no program '{}' in PATH", program),
-              is_program(here) ? fmt::format("type {}", here)
+              is_program(here) ? "type " + shell_word(here)
               : is_here ? fmt::format("{} is not executable: {}", program, how_to_run(program))
                         : if_whole_command(program));
 }

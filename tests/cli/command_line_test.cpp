@@ -24,6 +24,7 @@ class Fake final : public Command {
     options.add("--num_gpus,--num_accelerators", seen_.num_gpus, "GPUs to train on");
     options.add("--resume", seen_.resume, "a folder");
     options.add("--device", seen_.resume, "a device").one_of({"auto", "cuda", "cpu"});
+    if (name_ == "train") options.add("--config", seen_.resume, "a file");
     if (name_ == "generate") {
       options.add("--model", seen_.resume, "a folder").required();
       options.add("--prompt", seen_.resume, "a text").required();
@@ -154,6 +155,10 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"--nproc-per-node", "2"}).find("--num_workers N") != std::string::npos);
   CHECK(refusal({"--lr", "1"}).find("--optimizer.params.lr") != std::string::npos);
   CHECK(refusal({"train", "my.json"}).find("hgtrain --config my.json") != std::string::npos);
+  CHECK(refusal({"train", "my run.json"}).ends_with("hgtrain --config 'my run.json'"));
+  CHECK(refusal({"my run.json"}).ends_with("hgtrain --config 'my run.json'"));
+  CHECK(refusal({"--config", "a.json", "--num_gpus", "1", "2"}) ==
+        "'2' is one argument too many for train | a value that has blanks needs quotes");
   CHECK(refusal({"launch", "w.py", "--", "x"}).find("-- python3 w.py") != std::string::npos);
   CHECK(refusal({"launch", "w.sh"}).find("-- w.sh") != std::string::npos);
   CHECK(refusal({"data", "prepare", "books"}).find("--input books") != std::string::npos);

@@ -42,6 +42,8 @@ TEST_CASE("a program is looked up as a shell does, and a wrong one is refused wi
   CHECK_THAT(hint("a.py", "print()\n"), !Catch::Contains("chmod"));
   CHECK_THAT(hint("b.py", "#!/usr/bin/env ruby\n"), Catch::Contains("interpreter: ruby "));
   CHECK_THAT(hint("c", "#! /bin/sh -e\n"), Catch::Contains("interpreter: /bin/sh -e "));
+  CHECK_THAT(hint("e f", ""), Catch::Contains("`chmod +x '" + (folder / "e f") + "'`"));
+  CHECK_THAT(hint("e f.py", ""), Catch::EndsWith("python3 '" + (folder / "e f.py") + "'"));
   CHECK_THAT(hint("d",
                   "\x7f"
                   "ELF"),
