@@ -40,7 +40,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  return nearest(word, candidates, std::max<std::size_t>(2, word.size() / 3));
+  return nearest(word, candidates,
+                 word.size() <= 4 ? 1 : std::max<std::size_t>(2, word.size() / 3));
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates,

@@ -116,7 +116,7 @@ class Bench final : public Command {
   }
 
   int run(const std::vector<std::string>& overrides) override {
-    check_range(what_.repeats, repeats_, 1, 1'000'000, "with more repeats, the median varies less");
+    check_range(what_.repeats, repeats_, 1, 1'000'000, "");
     check_range("--threads", threads_, 0, 4096, "0 takes all cores");
     if (num_workers_ || !layouts_.empty()) return compare_layouts(overrides);
     if (plan_ && (device_ != kDevice || threads_ != 0 || repeats_ != kRepeats))

@@ -279,26 +279,31 @@ std::string wanted(const CLI::App& app, const std::string& what) {
                      option->get_type_name() == "FLOAT" ? "" : "whole ", option->get_description());
 }
 
-/// What the option is that `what` says is required; "" if it says something else.
-std::string description_of_required(const CLI::App& app, const std::string& what) {
-  constexpr std::string_view kEnd = " is required";
-  if (!what.ends_with(kEnd)) return "";
-  const CLI::Option* option = app.get_option_no_throw(what.substr(0, what.size() - kEnd.size()));
-  return option ? fmt::format("{}: {}", option->get_name(), option->get_description()) : "";
+/// The required options that are not given.
+std::vector<const CLI::Option*> missing_options(const CLI::App& app) {
+  std::vector<const CLI::Option*> missing;
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_required() && option->count() == 0) missing.push_back(option);
+  return missing;
 }
 
-/// The one required option that is not given; "" if there is none, or if there are several.
-std::string missing_option(const CLI::App& app) {
-  std::vector<std::string> missing;
-  for (const CLI::Option* option : app.get_options())
-    if (option->get_required() && option->count() == 0) missing.push_back(option->get_name());
-  return missing.size() == 1 ? missing[0] : "";
+/// All required options that are not given, if there are any.
+void require_options(const CLI::App& app) {
+  std::vector<std::string> names, descriptions;
+  for (const CLI::Option* option : missing_options(app)) {
+    names.push_back(option->get_name());
+    descriptions.push_back(fmt::format("{}: {}", option->get_name(), option->get_description()));
+  }
+  if (!names.empty())
+    throw usage(
+        fmt::format("{} {} required", fmt::join(names, " and "), names.size() == 1 ? "is" : "are"),
+        fmt::format("{}", fmt::join(descriptions, "; ")));
 }
 
 /// What to do about a word that no flag took; "" if nothing is known.
 std::string hint_for_extra(const CLI::App& app, const Command& command, const std::string& extra) {
-  const std::string missing = missing_option(app);
-  if (!missing.empty()) return "use " + missing + " " + shell_word(extra);
+  const std::vector<const CLI::Option*> missing = missing_options(app);
+  if (missing.size() == 1) return "use " + missing[0]->get_name() + " " + shell_word(extra);
   const CLI::Option* const config = app.get_option_no_throw("--config");
   return config != nullptr && config->count() > 0 ? "a value that has blanks needs quotes"
                                                   : hint_for_word(command.name(), extra);
@@ -346,8 +351,8 @@ void parse(CLI::App& app, const Command& command, const std::vector<std::string>
     refuse_extras(app, command, commands);  // what is required may stand there, without its flag
     const std::string what = with_typed_name(e.what(), app, args);
     if (const std::optional<Error> wrong = wrong_choice(what)) throw *wrong;
-    std::string hint = wanted(app, what);
-    if (hint.empty()) hint = description_of_required(app, what);
+    if (what.ends_with(" is required")) require_options(app);
+    const std::string hint = wanted(app, what);
     throw usage(reworded(what), hint.empty() ? help : hint);
   }
   refuse_extras(app, command, commands);

@@ -256,8 +256,13 @@ KnownGpu known_gpu(const std::string& gpu) {
     throw Error(ErrorKind::kConfig,
                 fmt::format("--gpu {}: hgtrain trains on NVIDIA GPUs only", gpu),
                 "leave it out to plan for workers on the CPU");
-  const std::string near =
-      error == std::errc() && count > 0 && unit.empty() ? gpu + "GB" : similar_kind(typed);
+  if (error == std::errc() && unit.empty())
+    throw Error(ErrorKind::kConfig, fmt::format("--gpu {} has no unit", gpu),
+                fmt::format("if that is its memory in GB: --gpu {}GB", gpu));
+  if (error == std::errc() && (in_gib || in_mib))
+    throw Error(ErrorKind::kConfig, fmt::format("--gpu {}: no GPU has that much memory", gpu),
+                "give its memory, as 24GB");
+  const std::string near = similar_kind(typed);
   throw Error(ErrorKind::kConfig, fmt::format("--gpu {}: no such GPU is known", gpu),
               near.empty()
                   ? fmt::format("give its memory, as 24GB, or one of {}", fmt::join(names(), ", "))

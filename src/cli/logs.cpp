@@ -93,9 +93,13 @@ class Logs final : public Command {
   /// folder with the same path.
   void report_missing(const std::string& run) const {
     std::map<std::string, std::vector<int>> missing;  // ranks, by their host
-    for (const RunWorker& worker : workers_of_run(run))
+    const int last = chosen_.largest();
+    bool has_last = logs_.contains(last);
+    for (const RunWorker& worker : workers_of_run(run)) {
+      has_last |= worker.rank == last;
       if (chosen_.has(worker.rank) && !logs_.contains(worker.rank))
         missing[worker.host].push_back(worker.rank);
+    }
     for (const auto& [host, ranks] : missing) {
       RankSet set;
       for (const int rank : ranks) set.add(rank);
@@ -105,8 +109,10 @@ class Logs final : public Command {
       if (host != host_name()) tell("; there: {}", shell_line(way_to_read(host, ranks)));
       tell("\n");
     }
-    if (const int last = chosen_.largest(); last >= 0 && logs_.empty())
-      throw Error(ErrorKind::kConfig, fmt::format("{} has no log of rank {}", folder_, ranks_),
+    if (last >= 0 && (logs_.empty() || !has_last))
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} has no log of rank {}", folder_,
+                              logs_.empty() ? ranks_ : std::to_string(last)),
                   fmt::format("hgtrain status {} lists the ranks of the run", shell_word(folder_)));
   }
 

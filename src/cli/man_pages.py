@@ -30,10 +30,10 @@ def paragraphs(text):
 
 
 def options(text):
-    """Lines "  --flag TYPE   what it is", the text on a line of its own under a long flag."""
+    """Lines "  --flag TYPE   what it is" or "  ARGUMENT TYPE   what it is", the text on a line of its own under a long flag."""
     out = []
     for line in text.strip('\n').split('\n'):
-        if flag := re.match(r'  (-.*?)(?: {2,}(.*))?$', line):
+        if flag := re.match(r'  (\S.*?)(?: {2,}(.*))?$', line):
             out += ['.TP', r'\fB' + roff(flag[1]) + r'\fR', *([roff(flag[2])] if flag[2] else [])]
         else:
             out.append(roff(line.strip()))

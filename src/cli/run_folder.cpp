@@ -310,7 +310,17 @@ void require_same_training(const nlohmann::json& previous, const nlohmann::json&
 
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now) {
   std::vector<std::string> out;
-  for (Change& change : changes_between(previous, now)) out.push_back(std::move(change.text));
+  const nlohmann::json::json_pointer uses_fp16("/fp16/enabled");
+  const bool is_without_fp16 = now.contains(uses_fp16) && now[uses_fp16] == false;
+  for (Change& change : changes_between(previous, now)) {
+    // Without fp16, nothing reads the section's other keys.
+    if (is_without_fp16 && change.pointer.starts_with("/fp16/") &&
+        change.pointer != uses_fp16.to_string())
+      continue;
+    if (change.pointer == "/fp16/initial_scale_power")
+      change.text += " (a checkpoint whose weights have changed keeps its loss scale)";
+    out.push_back(std::move(change.text));
+  }
   return out;
 }
 

@@ -55,6 +55,7 @@ class Reader {
       fail("the text is UTF-16", "save it as UTF-8");
     if (text_.starts_with("\xEF\xBB\xBF")) at_ = line_start_ = 3;
     skip_space();
+    if (at_ == text_.size()) fail("the text is empty");
     document_.root = value("", 0);
     skip_space();
     if (at_ < text_.size()) fail("there is text after the end of the value");

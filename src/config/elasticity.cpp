@@ -180,7 +180,9 @@ void resolve_elasticity(Loading& loading, bool knows_workers, std::int64_t group
                     "of {}",
                     config.max_train_batch_size, config.min_gpus, config.max_gpus,
                     fmt::join(config.micro_batch_sizes, ", ")),
-        "raise elasticity.max_train_batch_size, or allow more numbers of GPUs");
+        config.max_train_batch_size < std::ranges::min(config.micro_batch_sizes)
+            ? "raise elasticity.max_train_batch_size, or add a smaller micro-batch"
+            : "raise elasticity.max_train_batch_size, or allow more numbers of GPUs");
   if (!knows_workers && loading.config().parallelism.data_parallel_size == 0)
     loading.data_workers = batch.workers.front();
   const std::int64_t workers = loading.data_workers;

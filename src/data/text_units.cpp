@@ -91,7 +91,7 @@ bool TextUnits::passes_over(const SourceFile& file) {
     if (!file.from_folder)
       throw Error(ErrorKind::kData,
                   file.path + " is binary or UTF-16, not text: it holds NUL bytes",
-                  "convert UTF-16: iconv -f UTF-16 -t UTF-8 FILE > FILE.txt");
+                  "if it is text in UTF-16: iconv -f UTF-16 -t UTF-8 FILE > FILE.txt");
     ++binary_files_;
     return true;
   }

@@ -14,5 +14,6 @@ TEST_CASE("a typo finds what was meant") {
 TEST_CASE("a word far from all has no suggestion") {
   CHECK(nearest("zebra", {"train", "launch"}).empty());
   CHECK(nearest("x", {"lr"}).empty());
+  CHECK(nearest("tcsh", {"bash", "zsh"}) == "");
   CHECK(nearest("x", {}).empty());
 }

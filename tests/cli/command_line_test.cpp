@@ -123,6 +123,8 @@ TEST_CASE("a word without its flag leads to the one that is missing") {
   CHECK(refusal({"generate", "runs/u", "--prompt", "a"}).ends_with("| use --model runs/u"));
   CHECK(refusal({"generate", "--model", "runs/u", "a b"}).ends_with("| use --prompt 'a b'"));
   CHECK(refusal({"generate", "--model", "runs/u"}) == "--prompt is required | --prompt: a text");
+  CHECK(refusal({"generate"}) ==
+        "--model and --prompt are required | --model: a folder; --prompt: a text");
   CHECK(refusal({"generate", "a b"}).ends_with("| use --model FOLDER --prompt 'a b'"));
 }
 

@@ -58,7 +58,12 @@ TEST_CASE("a name that is neither is refused, and the error lists the kinds") {
   try {
     known_gpu("80");
   } catch (const Error& e) {
-    CHECK(e.hint() == "did you mean 80GB? Or give its memory, as 24GB");
+    CHECK(e.hint() == "if that is its memory in GB: --gpu 80GB");
+  }
+  try {
+    known_gpu("0GB");
+  } catch (const Error& e) {
+    CHECK(e.message() == "--gpu 0GB: no GPU has that much memory");
   }
   try {
     known_gpu("voodoo");

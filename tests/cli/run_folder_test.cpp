@@ -74,6 +74,17 @@ TEST_CASE("what a resumed run changes is listed by key, and a list of numbers is
         std::vector<std::string>{R"(data.train_data_path: ["b"], was ["a"])"});
 }
 
+TEST_CASE("of fp16's keys, those are listed that have an effect") {
+  const auto half = [](bool fp16, int power) {
+    return nlohmann::json{{"fp16", {{"enabled", fp16}, {"initial_scale_power", power}}}};
+  };
+  CHECK(config_changes(half(true, 10), half(false, 16)) ==
+        std::vector<std::string>{"fp16.enabled: false, was true"});
+  CHECK(config_changes(half(true, 60), half(true, 59)) ==
+        std::vector<std::string>{"fp16.initial_scale_power: 59, was 60 (a checkpoint whose weights "
+                                 "have changed keeps its loss scale)"});
+}
+
 TEST_CASE("a resumed run keeps its model and its batches, but may read the data elsewhere") {
   const nlohmann::json run{{"model", {{"n_layer", 1}, {"init", "a"}}},
                            {"training", {{"seed", 1}, {"train_iters", 10}}},

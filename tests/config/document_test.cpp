@@ -81,7 +81,7 @@ TEST_CASE("what is not JSON is refused with line and column") {
   CHECK(refusal("{\"a\": 1,, }") == "f.json:1:9: a comma too many");
   CHECK(refusal("{\"a\": 1") == "f.json:1:8: the text ends, but a '}' is missing");
   CHECK(refusal("{") == "f.json:1:2: the text ends inside an object");
-  CHECK(refusal("") == "f.json:1:1: the text ends, but a value is missing");
+  CHECK(refusal("") == "f.json:1:1: the text is empty");
   CHECK(refusal("{} {}") == "f.json:1:4: there is text after the end of the value");
   CHECK(refusal("/* ") == "f.json:1:1: a comment is not closed");
   CHECK(refusal("\"abc\n\"") == "f.json:1:5: a string is not closed on its line");

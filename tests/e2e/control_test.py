@@ -54,6 +54,7 @@ class Train(JobTest):
         both = self.job.call('logs', 'whole', '-f')  # it has ended, so there is nothing to wait for
         self.assertEqual(''.join(line[5:] for line in both.splitlines(True) if line.startswith('[r1] ')), log)
         self.assertIn('whole/logs has no log of rank 7', self.job.call('logs', 'whole', '--rank', 7, exit_code=2))
+        self.assertIn('whole/logs has no log of rank 7', self.job.call('logs', 'whole', '--rank', '1,7', exit_code=2))
         process = self.job.start_training('logged', *FOREVER)
         self.job.wait_for_step('logged', 3, process)
         reader = self.job.start('logs', 'logged', '-f', '-n', 0)
