@@ -150,13 +150,13 @@ int run_remotely(RemoteCommand command, const JobHost& host,
                  io.stop();
                }},
               SshHost::Purpose::kCommand);
+  std::signal(SIGPIPE, SIG_IGN);  // a host that leaves while it is sent something is an error
   io.run();
   if (!why.empty())
     throw Error(ErrorKind::kDevice, fmt::format("host {} cannot be used: {}", host.name, why),
                 hint_for_ssh(host, why));
   std::fflush(stdout);
   std::cerr.flush();
-  std::signal(SIGPIPE, SIG_IGN);
   block_on(in.get());
   write_whole(in.get(), frame);
   std::signal(SIGPIPE, SIG_DFL);  // as for a command that runs here

@@ -1,6 +1,7 @@
 #include "hgtrain/launch/survey.h"
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 
@@ -246,7 +247,10 @@ std::vector<std::vector<std::pair<std::size_t, std::size_t>>> pairs_in_rounds(st
 
 SurveyResult survey_hosts(const std::vector<JobHost>& hosts, bool with_links,
                           const std::function<void(const std::string& text)>& notice) {
-  return Survey(hosts, with_links, notice).run();
+  const auto before = std::signal(SIGPIPE, SIG_IGN);  // a host that leaves is one of the findings
+  SurveyResult out = Survey(hosts, with_links, notice).run();
+  std::signal(SIGPIPE, before);
+  return out;
 }
 
 }  // namespace hgt

@@ -167,15 +167,18 @@ class PreflightTest(HostsCase):
             self.assertEqual(out, '')
             self.assertRegex(err, r"host b cannot be used: this host cannot run hgtrain: .*version `GLIBC_9\.99' not found")
 
-    def test_a_host_that_may_not_execute_the_copy_is_named(self):
+    def test_a_host_that_cannot_take_or_execute_the_copy_is_named(self):
         cache = ('nsenter', '-t', self.hosts.first_process('b'), '-m', '-p')
-        sh(*cache, 'mount', '-t', 'tmpfs', '-o', 'noexec', 'tmpfs', '/root')
-        try:
-            with self.hosts.without('b', PROGRAM.parent):
-                _, err = self.run_on_hosts('--', 'echo', 'started', hosts='b', exit_code=3)
-        finally:
-            sh(*cache, 'umount', '-l', '/root')
-        self.assertRegex(err, r'host b cannot be used: this host cannot run hgtrain: .*Permission denied')
+        for options, why in (('noexec', 'this host cannot run hgtrain: .*Permission denied'),
+                             ('size=1m', 'the program cannot be sent to .*No space left on device')):
+            sh(*cache, 'mount', '-t', 'tmpfs', '-o', options, 'tmpfs', '/root')
+            try:
+                with self.hosts.without('b', PROGRAM.parent):
+                    for command in ('launch', '--', 'true'), ('launch', '--detach', '--log_dir', 'logs', '--', 'true'), ('doctor',):
+                        out, err = self.run_on_hosts(*command[1:], hosts='b', command=command[:1], exit_code=3)
+                        self.assertRegex(out + err, f'host b cannot be used: {why}', command)
+            finally:
+                sh(*cache, 'umount', '-l', '/root')
 
 
 if __name__ == '__main__':

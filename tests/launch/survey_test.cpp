@@ -1,5 +1,6 @@
 #include "hgtrain/launch/survey.h"
 
+#include <csignal>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -13,7 +14,7 @@ namespace {
 /// In place of this test, the launcher is the agent.
 const std::string kStartAgent =
     "SSH_CONNECTION=\"10.0.0.9 1 ${address:-10.0.0.1} 22\" exec sh -c "
-    "\"$(echo \"$last\" | sed \"s#'[^']*launch_test'#'" LAUNCHER "'#\")\"";
+    "\"$(echo \"$last\" | sed \"s#[^' ]*launch_test#" LAUNCHER "#\")\"";
 
 std::vector<SurveyedHost> survey(const std::vector<JobHost>& hosts) {
   return survey_hosts(hosts, false, [](const std::string&) {}).hosts;
@@ -24,11 +25,15 @@ std::vector<SurveyedHost> survey(const std::vector<JobHost>& hosts) {
 TEST_CASE("each host answers for itself, or says why it cannot be used") {
   const FakeSsh ssh(
       "[ $host = b ] && { echo \"no route to $host\" >&2; exit 255; }; "
-      "[ $host = c ] && { nonce=$(echo \"$last\" | grep -oE '[0-9a-f]{64}' | tail -n 1); "
-      "echo; echo $nonce; exec cat /dev/zero; }; " +
+      "nonce=$(echo \"$last\" | grep -oE '[0-9a-f]{64}' | tail -n 1); "
+      "[ $host = c ] && { echo; echo $nonce; exec cat /dev/zero; }; "
+      "[ $host = d ] && { exec <&-; echo; echo $nonce; exec sleep 60; }; " +
       kStartAgent);
-  const auto found = survey({{.name = "a"}, {.name = "b", .workers = 2}, {.name = "c"}});
-  REQUIRE(found.size() == 3);
+  const auto before = std::signal(SIGPIPE, SIG_DFL);
+  const auto found =
+      survey({{.name = "a"}, {.name = "b", .workers = 2}, {.name = "c"}, {.name = "d"}});
+  CHECK(std::signal(SIGPIPE, before) == SIG_DFL);
+  REQUIRE(found.size() == 4);
   CHECK(found[0].why_unusable == "");
   CHECK(found[0].host.spec.workers >= 1);
   CHECK(found[0].host.facts.cores > 0);
@@ -38,6 +43,7 @@ TEST_CASE("each host answers for itself, or says why it cannot be used") {
   CHECK(found[1].why_unusable == "no route to b");
   CHECK(found[1].host.spec.workers == 2);
   CHECK(found[2].why_unusable != "");
+  CHECK(found[3].why_unusable != "");  // it takes nothing
 }
 
 TEST_CASE("more hosts than are called at once all answer") {
