@@ -18,7 +18,6 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
-#include "hgtrain/base/shell.h"
 #include "hgtrain/wire/job_key.h"
 
 #include "ssh_failure.h"
@@ -49,6 +48,18 @@ struct Pipe {
   OwnedFd read_end, write_end;
 };
 
+/// `word` quoted as one word for a POSIX shell and for csh.
+std::string quoted(const std::string& word) {
+  std::string out = "'";
+  for (const char c : word) {
+    if (c == '\'')
+      out += "'\\''";
+    else
+      out += c;
+  }
+  return out + "'";
+}
+
 }  // namespace
 
 std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& files,
@@ -69,8 +80,8 @@ std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& fi
   out.emplace_back("--");
   out.push_back(host.name);
   out.push_back("exec /bin/sh -c " +
-                shell_line({start_script(files, nonce, is_agent ? "agent" : "agent --command"),
-                            files.program()}));
+                quoted(start_script(files, nonce, is_agent ? "agent" : "agent --command")) + " " +
+                quoted(files.program()));
   return out;
 }
 
