@@ -16,9 +16,8 @@
 #include "look_at_host.h"
 #include "output_sink.h"
 #include "placement.h"
-#include "program_files.h"
+#include "ssh_calls.h"
 #include "ssh_failure.h"
-#include "ssh_host.h"
 
 namespace hgt {
 namespace {
@@ -38,11 +37,18 @@ class Survey {
  public:
   Survey(const std::vector<JobHost>& hosts, bool with_links,
          const std::function<void(const std::string& text)>& notice)
-      : with_links_(with_links), notice_(notice), pair_limit_(io_), program_(own_program()) {
-    calls_.resize(hosts.size());
+      : with_links_(with_links),
+        pair_limit_(io_),
+        calls_(io_, hosts_, own_program(),
+               {.answered = [this](RosterHost& host, OwnedFd in,
+                                   OwnedFd out) { connect(host, std::move(in), std::move(out)); },
+                .failed = [this](RosterHost& host, const std::string& why) { end(host, why); },
+                .notice = notice}),
+        hosts_(hosts.size()),
+        found_(hosts.size()) {
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      calls_[i].found.host.spec = hosts[i];
-      calls_[i].found.host.machine = static_cast<int>(i);
+      hosts_[i].spec = found_[i].host.spec = hosts[i];
+      found_[i].host.machine = static_cast<int>(i);
     }
   }
 
@@ -51,99 +57,81 @@ class Survey {
     io_.run();
     SurveyResult out;
     out.no_address = no_address();
-    for (Call& call : calls_) out.hosts.push_back(std::move(call.found));
+    out.hosts = std::move(found_);
     out.links = std::move(links_);
     return out;
   }
 
  private:
-  struct Call {
-    SurveyedHost found;
-    std::unique_ptr<SshHost> ssh;
-    std::unique_ptr<AgentLink> link;
-    std::string address;  // at which ssh has reached it
-    bool is_done = false;
-  };
+  SurveyedHost& found_of(const RosterHost& host) {
+    return found_[static_cast<std::size_t>(&host - hosts_.data())];
+  }
 
   std::string no_address() const {
-    const auto has_ranks = [](const Call& call) {
-      return call.found.why_unusable.empty() && !call.found.host.spec.is_spare;
+    const auto has_ranks = [](const SurveyedHost& found) {
+      return found.why_unusable.empty() && !found.host.spec.is_spare;
     };
-    const auto first = std::ranges::find_if(calls_, has_ranks);
-    if (std::ranges::count_if(calls_, has_ranks) < 2) return "";
+    const auto first = std::ranges::find_if(found_, has_ranks);
+    if (std::ranges::count_if(found_, has_ranks) < 2) return "";
     try {
-      address_for_others(first->found.host.spec, first->address);
+      address_for_others(first->host.spec, hosts_[first - found_.begin()].address);
       return "";
     } catch (const Error& e) {
       return e.message() + ": " + e.hint();
     }
   }
 
+  static bool is_called(const RosterHost& host) { return host.state == Candidate::State::kCalled; }
+
   void call_next() {
-    if (std::ranges::all_of(calls_, &Call::is_done)) return measure_links();
-    auto open = std::ranges::count_if(calls_, [](const Call& c) { return c.ssh && !c.is_done; });
-    for (Call& call : calls_) {
-      if (call.ssh || open == kMaxSshCalls) continue;
-      ++open;
-      start(call);
-    }
+    if (std::ranges::none_of(hosts_, is_called)) return measure_links();
+    calls_.call_next();
   }
 
-  void start(Call& call) {
-    const JobHost& spec = call.found.host.spec;
-    call.ssh = std::make_unique<SshHost>(
-        io_, spec, program_,
-        SshHost::Events{[this, &spec](std::size_t bytes) { notice_(text_of_sending(spec, bytes)); },
-                        [this, &call](OwnedFd in, OwnedFd out) {
-                          connect(call, std::move(in), std::move(out));
-                        },
-                        [this, &call](const std::string& why) { end(call, why); }});
-  }
-
-  void connect(Call& call, OwnedFd in, OwnedFd out) {
-    const JobHost& spec = call.found.host.spec;
-    call.link = std::make_unique<AgentLink>(
+  void connect(RosterHost& host, OwnedFd in, OwnedFd out) {
+    const JobHost& spec = host.spec;
+    host.link = std::make_unique<AgentLink>(
         io_, spec.name, std::move(in), std::move(out), no_output_,
-        AgentLink::Events{[this, &call](AgentLink&, const Frame& frame) { on_frame(call, frame); },
+        AgentLink::Events{[this, &host](AgentLink&, const Frame& frame) { on_frame(host, frame); },
                           [](const std::string&) {},
-                          [this, &call](AgentLink&, const std::string& why) {
-                            const std::string said = call.ssh->last_words();
-                            end(call, said.empty() ? why : said);
+                          [this, &host](AgentLink&, const std::string& why) {
+                            const std::string said = host.ssh->last_words();
+                            end(host, said.empty() ? why : said);
                           }});
-    call.link->start_lease(kAnswerLimit);
+    host.link->start_lease(kAnswerLimit);
     Inspect wanted;
     wanted.address = spec.address;
     wanted.interface = spec.interface;
     wanted.with_libraries = wanted.with_doctor = true;
-    call.link->send(wanted);
+    host.link->send(wanted);
   }
 
-  void on_frame(Call& call, const Frame& frame) {
-    InspectedHost& host = call.found.host;
+  void on_frame(RosterHost& host, const Frame& frame) {
+    InspectedHost& inspected = found_of(host).host;
     if (frame.kind == MessageKind::kAgentHello) {
       const auto hello = decode_payload<AgentHello>(frame.payload);
       if (hello.version != kAgentVersion)
-        return end(call, "its hgtrain has another version than this one");
-      if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
-      call.address = hello.address;
+        return end(host, "its hgtrain has another version than this one");
+      if (inspected.spec.workers == 0) inspected.spec.workers = std::max(1, hello.gpus);
+      host.address = hello.address;
     } else if (frame.kind == MessageKind::kHostFacts) {
-      host.facts = decode_payload<HostFacts>(frame.payload);
-      host.clock = call.link->clock_offset(host.facts.wall_ns);
-      end(call, "");
+      inspected.facts = decode_payload<HostFacts>(frame.payload);
+      inspected.clock = host.link->clock_offset(inspected.facts.wall_ns);
+      end(host, "");
     } else if (frame.kind == MessageKind::kLinkListening) {
-      on_listening(call, decode_payload<LinkListening>(frame.payload));
+      on_listening(host, decode_payload<LinkListening>(frame.payload));
     } else if (frame.kind == MessageKind::kLinkMeasured) {
       const auto measured = decode_payload<LinkMeasured>(frame.payload);
-      end_link(call, measured.why, measured);
+      end_link(host, measured.why, measured);
     }
   }
 
-  void end(Call& call, const std::string& why) {
-    if (call.is_done) return end_link(call, why, {});
-    call.is_done = true;
-    call.found.why_unusable = why;
-    if (!why.empty()) call.found.hint = hint_for_ssh(call.found.host.spec, why);
-    if (!with_links_ || !why.empty()) call.ssh->kill();
+  void end(RosterHost& host, const std::string& why) {
+    if (!is_called(host)) return end_link(host, why, {});
+    host.state = why.empty() ? Candidate::State::kHere : Candidate::State::kAway;
+    found_of(host).why_unusable = why;
+    if (!why.empty()) found_of(host).hint = hint_for_ssh(host.spec, why);
+    if (!with_links_ || !why.empty()) host.ssh->kill();
     call_next();
   }
 
@@ -151,8 +139,8 @@ class Survey {
 
   /// Once all hosts have answered.
   void measure_links() {
-    for (std::size_t i = 0; with_links_ && i < calls_.size(); ++i)
-      if (calls_[i].found.why_unusable.empty()) usable_.push_back(i);
+    for (std::size_t i = 0; with_links_ && i < found_.size(); ++i)
+      if (found_[i].why_unusable.empty()) usable_.push_back(i);
     rounds_ = pairs_in_rounds(usable_.size());
     next_round();
   }
@@ -166,9 +154,9 @@ class Survey {
     open_.assign(links_.size() - first_link_, true);
     tokens_.clear();
     for (std::size_t i = first_link_; i < links_.size(); ++i) {
-      const JobHost& spec = calls_[links_[i].to].found.host.spec;
+      const RosterHost& to = hosts_[links_[i].to];
       tokens_.push_back(JobKey::random().hex());
-      calls_[links_[i].to].link->send(ListenForLink{spec.address, spec.interface, tokens_.back()});
+      to.link->send(ListenForLink{to.spec.address, to.spec.interface, tokens_.back()});
     }
     pair_limit_.expires_after(kPairLimit);
     pair_limit_.async_wait([this](const std::error_code& error) {
@@ -181,24 +169,24 @@ class Survey {
   }
 
   /// The link of this round that has the host; none: its answer has come too late.
-  std::size_t link_of(const Call& call) const {
+  std::size_t link_of(const RosterHost& host) const {
     for (std::size_t i = first_link_; i < links_.size(); ++i)
       if (open_[i - first_link_] &&
-          (&calls_[links_[i].from] == &call || &calls_[links_[i].to] == &call))
+          (&hosts_[links_[i].from] == &host || &hosts_[links_[i].to] == &host))
         return i;
     return links_.size();
   }
 
-  void on_listening(Call& call, const LinkListening& where) {
-    const std::size_t i = link_of(call);
+  void on_listening(RosterHost& host, const LinkListening& where) {
+    const std::size_t i = link_of(host);
     if (i == links_.size()) return;
-    if (!where.why.empty()) return end_link(call, where.why, {});
-    calls_[links_[i].from].link->send(
+    if (!where.why.empty()) return end_link(host, where.why, {});
+    hosts_[links_[i].from].link->send(
         MeasureLink{where.address, where.port, tokens_[i - first_link_]});
   }
 
-  void end_link(const Call& call, const std::string& why, const LinkMeasured& measured) {
-    const std::size_t i = link_of(call);
+  void end_link(const RosterHost& host, const std::string& why, const LinkMeasured& measured) {
+    const std::size_t i = link_of(host);
     if (i == links_.size()) return;
     links_[i].why_unusable = why;
     links_[i].round_trip_ns = measured.round_trip_ns;
@@ -210,13 +198,13 @@ class Survey {
   }
 
   const bool with_links_;
-  const std::function<void(const std::string& text)>& notice_;
   asio::io_context io_;
   asio::steady_timer pair_limit_;
-  const ProgramFiles program_;
   NoOutput no_output_;
-  std::vector<Call> calls_;
-  std::vector<std::size_t> usable_;                                       // of calls_
+  SshCalls calls_;  // hosts_ refer to it
+  std::vector<RosterHost> hosts_;
+  std::vector<SurveyedHost> found_;                                       // of hosts_
+  std::vector<std::size_t> usable_;                                       // of hosts_
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> rounds_;  // of usable_
   std::size_t round_ = 0;                                                 // the next one
   std::vector<SurveyedLink> links_;
