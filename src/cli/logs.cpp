@@ -113,7 +113,7 @@ class Logs final : public Command {
       throw Error(ErrorKind::kConfig,
                   fmt::format("{} has no log of rank {}", folder_,
                               logs_.empty() ? ranks_ : std::to_string(last)),
-                  fmt::format("hgtrain status {} lists the ranks of the run", shell_word(folder_)));
+                  fmt::format("hgtrain status {} lists the ranks of the run", shell_word(run)));
   }
 
   std::vector<std::string> way_to_read(const std::string& host,
