@@ -127,33 +127,60 @@ class Checker {
                          facts.disk_free_bytes / kMiB, facts.disk));
   }
 
-  /// Hosts that are one machine, and GPUs that ranks of two hosts would use.
-  void check_twice() {
-    for (std::size_t a = 0; a < hosts_.size(); ++a)
-      for (std::size_t b = a + 1; b < hosts_.size(); ++b) check_pair(hosts_[a], hosts_[b]);
+  using Group = std::vector<const InspectedHost*>;  // in the order of the hosts
+
+  static std::string names_of(const Group& group) {
+    std::string out = group.front()->spec.name;
+    for (std::size_t i = 1; i < group.size(); ++i)
+      out += (i + 1 < group.size() ? ", " : " and ") + group[i]->spec.name;
+    return out;
   }
 
-  void check_pair(const InspectedHost& a, const InspectedHost& b) {
-    const std::string names = fmt::format("{} and {}", a.spec.name, b.spec.name);
-    const bool is_one = !a.facts.machine.empty() && a.facts.machine == b.facts.machine;
-    const bool is_known = a.machine == b.machine;
-    const std::vector<std::string> of_a = used_gpus(a), of_b = used_gpus(b);
-    std::vector<std::string> twice;
-    for (const std::string& gpu : of_a)
-      if (!gpu.empty() && std::ranges::find(of_b, gpu) != of_b.end()) twice.push_back(gpu);
-    const auto wants_gpus = [](const JobHost& host) {
-      return host.min_gpus > 0 || !host.devices.empty();
-    };
-    if (!twice.empty() && (wants_gpus(a.spec) || wants_gpus(b.spec)))
-      refuse(
-          fmt::format("ranks of hosts {} would use the same GPU{}: {}{}", names,
-                      twice.size() == 1 ? "" : "s", fmt::join(twice, ", "),
-                      is_one ? "; both names are one machine" : ""),
-          "name a machine once, with all of its workers, or say which GPUs each has: gpus=0-3 in "
-          "the hostfile");
-    else if (is_one && !is_known)
-      notice(fmt::format("hosts {} are one machine{}", names,
-                         twice.empty() ? "" : ", and their ranks share its GPUs"));
+  static bool any_wants_gpus(const Group& group) {
+    return std::ranges::any_of(group, [](const InspectedHost* host) {
+      return host->spec.min_gpus > 0 || !host->spec.devices.empty();
+    });
+  }
+
+  static bool is_one_machine(const Group& group) {
+    return std::ranges::all_of(group, [&](const InspectedHost* host) {
+      return !host->facts.machine.empty() && host->facts.machine == group[0]->facts.machine;
+    });
+  }
+
+  /// GPUs that ranks of several hosts would use, and hosts that are one machine although nobody
+  /// said so. Each group has one line, however many names a machine has.
+  void check_twice() {
+    std::map<std::string, Group> by_gpu, by_machine;
+    for (const InspectedHost& host : hosts_) {
+      for (const std::string& gpu : used_gpus(host))
+        if (!gpu.empty()) by_gpu[gpu].push_back(&host);
+      if (!host.facts.machine.empty()) by_machine[host.facts.machine].push_back(&host);
+    }
+    std::map<Group, std::vector<std::string>> shared;
+    for (const auto& [gpu, group] : by_gpu)
+      if (group.size() > 1) shared[group].push_back(gpu);
+    std::set<const InspectedHost*> refused, sharing;
+    for (const auto& [group, gpus] : shared) {
+      const bool is_error = any_wants_gpus(group);
+      (is_error ? refused : sharing).insert(group.begin(), group.end());
+      if (is_error)
+        refuse(fmt::format("ranks of hosts {} would use the same GPU{}: {}{}", names_of(group),
+                           gpus.size() == 1 ? "" : "s", fmt::join(gpus, ", "),
+                           is_one_machine(group) ? "; these hosts are one machine" : ""),
+               "name a machine once, with all of its workers, or say which GPUs each has: "
+               "gpus=0-3 in the hostfile");
+    }
+    for (const auto& [machine, group] : by_machine) {
+      const bool is_known = std::ranges::all_of(
+          group, [&](const InspectedHost* host) { return host->machine == group[0]->machine; });
+      const auto is_in = [&](const auto& set) {
+        return std::ranges::any_of(group, [&](const auto* host) { return set.contains(host); });
+      };
+      if (!is_known && !is_in(refused))
+        notice(fmt::format("hosts {} are one machine{}", names_of(group),
+                           is_in(sharing) ? ", and their ranks share its GPUs" : ""));
+    }
   }
 
   void check_clocks() {

@@ -132,17 +132,37 @@ TEST_CASE(
   b.spec.min_gpus = 2;
   CHECK(found({a, b}) ==
         "error: ranks of hosts a and alias would use the same GPUs: GPU-a0, "
-        "GPU-a1; both names are one machine\n");
+        "GPU-a1; these hosts are one machine\n");
   b.facts.machine = "another container";
   CHECK(found({a, b}) ==
         "error: ranks of hosts a and alias would use the same GPUs: GPU-a0, GPU-a1\n");
   b = a;
   b.spec = {.name = "alias", .workers = 2, .devices = {"3", "GPU-a1"}};
   CHECK(found({a, b}) ==
-        "error: ranks of hosts a and alias would use the same GPU: GPU-a1; both "
-        "names are one machine\n");
+        "error: ranks of hosts a and alias would use the same GPU: GPU-a1; these "
+        "hosts are one machine\n");
   b.spec.devices = {"3", "2"};
   CHECK(found({a, b}) == "");  // tasks of a scheduler, say: known to share a machine
+}
+
+TEST_CASE("however many names a machine has, they take one line") {
+  std::vector<InspectedHost> hosts;
+  for (const std::string name : {"a", "b", "c", "d"}) {
+    hosts.push_back(host("machine"));
+    hosts.back().spec.name = name;
+    hosts.back().machine = static_cast<int>(hosts.size());
+  }
+  hosts[3].facts.machine = "another";
+  for (InspectedHost& host : hosts) host.facts.gpus.clear();
+  CHECK(found(hosts) == "hosts a, b and c are one machine\n");
+  hosts[0] = hosts[1] = hosts[2] = host("machine", 3);
+  hosts[0].spec = {.name = "a", .workers = 2, .devices = {"0", "1"}};
+  hosts[1].spec = {.name = "b", .workers = 2, .devices = {"0", "1"}};
+  hosts[2].spec = {.name = "c", .workers = 2, .devices = {"1", "2"}};
+  CHECK(found(hosts) ==
+        "error: ranks of hosts a and b would use the same GPU: GPU-machine0; these hosts are one "
+        "machine\nerror: ranks of hosts a, b and c would use the same GPU: GPU-machine1; these "
+        "hosts are one machine\n");
 }
 
 TEST_CASE("the GPUs of ranks follow from their numbers, or from what a program sees") {
