@@ -177,6 +177,15 @@ TEST_CASE("a rank whose heartbeats stop ends the run as a hang, although the oth
   CHECK(has(launcher.err(), " has not answered for "));
 }
 
+TEST_CASE("a worker that is stopped before its hello ends the run after 30 s, whatever the limit") {
+  LauncherProcess launcher({"--own", "--workers", "2", "--hang", "600000", "--grace", "100", "--",
+                            "/bin/sh", "-c", "[ $RANK = 0 ] || kill -STOP $$; exec \"$0\" hang",
+                            LAUNCH_PROBE});
+  CHECK(launcher.wait() == 5);
+  CHECK(launcher.failure()["rank"] == 1);
+  CHECK(has(launcher.err(), "rank 1 has not answered for 3"));
+}
+
 TEST_CASE("a process that does not belong to the job gets no control channel") {
   const std::string what = GENERATE("forged", "garbage", "oversized");
   SECTION("a worker of ours that talks so has failed") {
