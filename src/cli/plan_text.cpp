@@ -257,8 +257,8 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
     lines += memory_lines(offloaded, fmt::format("host memory of {}, offloaded", whose));
     max_offloaded = std::max(max_offloaded, total_bytes(offloaded));
   }
-  if (config.hardware.device == "cuda")
-    text += host_memory(max_offloaded, save_bytes(config)) + logits_line(config);
+  if (config.hardware.device == "cuda") text += host_memory(max_offloaded, save_bytes(config));
+  if (config.hardware.gpu_bytes > 0) text += logits_line(config);
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += lines;
   text += "\nconfig\n" + to_json(config).dump(2) + "\n";

@@ -99,13 +99,15 @@ void show_crash(int signal, siginfo_t* info, void*) {
   std::array<char, 128> text;
   const auto say = [&](auto format, auto... values) {
     const auto end = fmt::format_to_n(text.data(), text.size(), format, sigabbrev_np(signal),
-                                      values..., ::gettid());
+                                      ::gettid(), values...);
     (void)!::write(STDERR_FILENO, text.data(), end.size);
   };
   if (info->si_code > 0)
-    say(FMT_STRING("crashed with SIG{} at address {} in thread {}\n"), info->si_addr);
+    say(FMT_STRING("crashed with SIG{} in thread {}, at address {}\n"), info->si_addr);
+  else if (info->si_pid == ::getpid())
+    say(FMT_STRING("crashed with SIG{} in thread {}\n"));
   else
-    say(FMT_STRING("got SIG{} from process {} in thread {}\n"), info->si_pid);
+    say(FMT_STRING("got SIG{} in thread {}, from process {}\n"), info->si_pid);
   std::array<void*, kDepth> frames;
   const int depth = ::backtrace(frames.data(), kDepth);
   const int own = std::min(kOwnFrames, depth);
@@ -116,14 +118,20 @@ void show_crash(int signal, siginfo_t* info, void*) {
 }  // namespace
 
 void show_stack_of_crash() {
+  alignas(16) static std::array<std::byte, 64 << 10> memory;
+  stack_t stack{}, other_stack{};
+  stack.ss_sp = memory.data();
+  stack.ss_size = memory.size();
+  ::sigaltstack(nullptr, &other_stack);
+  if (other_stack.ss_flags & SS_DISABLE) ::sigaltstack(&stack, nullptr);
   prepare_backtrace();
+  struct sigaction action {};
+  action.sa_sigaction = show_crash;
+  action.sa_flags = SA_SIGINFO | SA_RESETHAND | SA_NODEFER | SA_ONSTACK;
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
-    struct sigaction action {
-    }, before{};
-    action.sa_sigaction = show_crash;
-    action.sa_flags = SA_SIGINFO | SA_RESETHAND | SA_NODEFER;
-    ::sigaction(signal, nullptr, &before);
-    if (before.sa_handler == SIG_DFL) ::sigaction(signal, &action, nullptr);
+    struct sigaction other {};
+    ::sigaction(signal, nullptr, &other);
+    if (other.sa_handler == SIG_DFL) ::sigaction(signal, &action, nullptr);
   }
 }
 

@@ -14,6 +14,7 @@ std::string stacks_of_threads();
 /// From now on, if a thread of this process crashes (SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGABRT),
 /// its stack is written to stderr, the innermost function first, before the process ends as it
 /// would have. Signals that already have a handler keep it, such as a sanitizer's.
+/// Of a stack that has overflowed, only that of the thread that called this function is written.
 void show_stack_of_crash();
 
 }  // namespace hgt

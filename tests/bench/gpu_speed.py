@@ -196,7 +196,7 @@ def summary(results, gpu):
     """Of all that was measured so far."""
     figures = {name: result['figures'] for name, result in results.items() if 'figures' in result}
     peak = peak_of(gpu.name)
-    found = {'gpu': gpu.name, 'models': [], 'variants': [], 'gaps': [], 'products': [], 'attention': [], 'kernels': []}
+    found = {'gpu': gpu.name, 'models': [], 'variants': [], 'gaps': [], 'products': [], 'steps_products': [], 'attention': [], 'kernels': []}
 
     def model_row(name, turns, torch):
         tok_s = statistics.median(turn['tokens_per_sec']['median'] for turn in turns)
@@ -220,6 +220,8 @@ def summary(results, gpu):
                 heads = ops['model']['num_attention_heads']
                 found['attention'].append({'model': shape.name, 'shape': f'{ops["micro_batch_size"]} x {ops["seq_length"]}, {heads} heads of '
                                            f'{ops["model"]["hidden_size"] // heads}', **op})
+            elif 'flops_per_sec' in op:
+                found['steps_products'].append({'model': shape.name, **op})
             elif 'bytes_per_sec' in op:
                 found['kernels'].append({'model': shape.name, 'op': op['op'], 'calls_per_step': op['calls_per_step'],
                                          'ms_per_step': op['ms_per_step'], 'bytes_per_sec': op['bytes_per_sec'],
@@ -270,7 +272,9 @@ def tables(found):
              ('gap', 'gap_ms', '{:.2f}')),
         rows('product', 'products', ('', 'product', '{}'), ('m x n x k', lambda row: f'{row["m"]} x {row["n"]} x {row["k"]}', '{}'),
              ('calls a step', 'calls_per_step', '{:g}'), ('ms a step', 'ms_per_step', '{:.3f}'), ('TFLOP/s', tera, '{:.0f}'),
-             ('in', 'model', '{}'), ('by', 'kernel', '{}')),
+             ('in', 'model', '{}')),
+        rows('product within the step', 'steps_products', ('', 'op', '{}'), ('GFLOP', lambda row: row['flops'] / 1e9, '{:.0f}'),
+             ('calls a step', 'calls_per_step', '{:g}'), ('ms a step', 'ms_per_step', '{:.3f}'), ('TFLOP/s', tera, '{:.0f}'), ('in', 'model', '{}')),
         rows('attention', 'attention', ('', 'op', '{}'), ('shape', 'shape', '{}'), ('calls a step', 'calls_per_step', '{:g}'),
              ('ms a step', 'ms_per_step', '{:.3f}'), ('TFLOP/s', tera, '{:.0f}'), ('in', 'model', '{}')),
         rows('kernel', 'kernels', ('', 'op', '{}'), ('calls a step', 'calls_per_step', '{:g}'), ('ms a step', 'ms_per_step', '{:.3f}'),

@@ -389,7 +389,9 @@ class TrainTest(job.JobTest):
         on_gpus = self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run')
         self.assertIn('2 x 1 thread on cuda', on_gpus)
         self.assertRegex(on_gpus, r'\nhost memory [0-9]+ KiB per worker, for a save\n')
-        self.assertRegex(on_gpus, r'\nlogits      [0-9]+ rows of 384 at a time, 1 time a micro-batch; each time reads and writes the output matrix\'s gradient of ')
+        self.assertNotIn('\nlogits ', on_gpus)
+        self.assertRegex(self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'h100'),
+                         r'\nlogits      [0-9]+ rows of 384 at a time, 1 time a micro-batch; each time reads and writes the output matrix\'s gradient of ')
         self.assertIn('\nfits        not checked: name the GPU, as in --gpu h100 or --gpu 24GB\n', on_gpus)
         self.assertFalse((self.job.folder / 'dry').exists())
 

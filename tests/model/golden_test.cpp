@@ -92,10 +92,6 @@ void adamw(const Golden& g, int step, GoldenRun& run, std::vector<double>& m,
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Each golden model, with multiples to which its vocabulary of 67 is padded.
 std::vector<std::pair<std::string, std::int64_t>> with_and_without_padding() {
   std::vector<std::pair<std::string, std::int64_t>> out;
@@ -174,7 +170,7 @@ TEST_CASE("with GPT-2's vocabulary, the loss and every gradient's norm are those
   check_large_vocabularies(pool);
 }
 
-TEST_CASE("CUDA: with GPT-2's vocabulary, they are so, too") {
+TEST_CASE("CUDA: with GPT-2's vocabulary, the loss and gradient norms are those of transformers") {
   const CudaModule* const module = module_with_device();
   if (module == nullptr) return;
   const CudaQueue queue(Device::cuda(0), *module);

@@ -22,10 +22,10 @@ case $2 in
 train) echo '{"parameters": 60000000, "seq_length": 1024, "tokens_per_sec": {"median": 500}, "peak_rss_bytes": 2147483648,'
        echo ' "step_ms": {"median": 20}, "last_step": {"step": 9, "loss": 10.5, "grad_norm": 2}, "attention": "attention backend: cuDNN 9.1",'
        echo ' "products": [{"product": "qkv fwd", "m": 8, "n": 24, "k": 16, "calls_per_step": 12, "ms": {"median": 0.5},'
-       echo '               "flops_per_sec": 7e14, "kernel": "cuBLAS"}],'
+       echo '               "flops_per_sec": 7e14, "kernel": ""}],'
        echo ' "model": {"model_type": "gpt2", "num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 50304}' ;;
 ops)   echo '{"ops_ms": 19, "micro_batch_size": 64, "seq_length": 1024, "model": {"num_attention_heads": 12, "hidden_size": 768},'
-       echo ' "ops": [{"op": "gemm", "flops_per_sec": 1, "ms_per_step": 1, "of_ceiling": 1},'
+       echo ' "ops": [{"op": "linear_fwd gemm", "flops": 3e9, "flops_per_sec": 6e14, "calls_per_step": 12, "ms_per_step": 1, "of_ceiling": 1},'
        echo '         {"op": "attention_bwd", "flops_per_sec": 5e14, "calls_per_step": 12, "ms_per_step": 6},'
        echo '         {"op": "rope_fwd", "calls_per_step": 24, "bytes_per_sec": 2e12, "ms_per_step": 0.5, "share": 0.03, "of_ceiling": 0.8},'
        echo '         {"op": "sum", "calls_per_step": 1, "bytes_per_sec": 1e9, "ms_per_step": 0.01, "share": 0.001, "of_ceiling": 0.01}]' ;;
@@ -73,6 +73,7 @@ class GpuCheckTest(unittest.TestCase):
         self.program('bin/nvidia-smi', 'echo "NVIDIA H100 80GB HBM3, 81559, 9.0"')
         self.program('tests/ops/ops_test', 'echo ops >> called; echo "All tests passed (3 assertions in 1 test case)"')
         self.program('tests/e2e/cuda_test.py', TESTS, '')
+        shutil.copy(ROOT / 'tests/e2e/job.py', self.folder / 'tests/e2e')
         self.program('scripts/smoke', 'import sys; open("called", "a").write(" ".join(sys.argv[1:]) + "\\n")', '')
         self.program('bin/compute-sanitizer', 'echo $2 >> called; [ $2 != racecheck ] || { echo Device not supported; exit 1; }')
 
@@ -254,7 +255,8 @@ class GpuCheckTest(unittest.TestCase):
         self.assertRegex(said, r'gpt2-124m +20.0 +500 +0.0% +2.0 +250 +10.0% +7.0 +- +2.00x +cuDNN 9.1')
         self.assertRegex(said, r'without graphs +20.0 +9 +10.50000 +0.0e\+00 +2.00000 +0.0e\+00 +cuDNN 9.1')
         self.assertRegex(said, r'gpt2-124m +20.00 +19.00 +1.00\n')
-        self.assertRegex(said, r'qkv fwd +8 x 24 x 16 +12 +6.000 +700 +gpt2-124m +cuBLAS')
+        self.assertRegex(said, r'qkv fwd +8 x 24 x 16 +12 +6.000 +700 +gpt2-124m')
+        self.assertRegex(said, r'linear_fwd gemm +3 +12 +1.000 +600 +gpt2-124m')
         self.assertRegex(said, r'attention_bwd +64 x 1024, 12 heads of 64 +12 +6.000 +500 +gpt2-124m')
         self.assertRegex(said, r'rope_fwd +24 +0.500 +2000 +80% +missed +gpt2-124m')
         self.assertRegex(said, r"gpt2-124m: times PyTorch's rate +1.10 +2.00 +reached")

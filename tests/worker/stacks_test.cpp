@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 using namespace hgt;
 
@@ -54,7 +55,7 @@ TEST_CASE("a crash writes its stack, and ends the process as it would have") {
   REQUIRE(waitpid(process, &status, 0) == process);
   CHECK(WIFSIGNALED(status));
   CHECK(WTERMSIG(status) == SIGSEGV);
-  CHECK(text.starts_with("got SIGSEGV from process " + std::to_string(process)));
+  CHECK(text.starts_with(fmt::format("crashed with SIGSEGV in thread {}\n", process)));
   CHECK(text.find("crash_here_for_the_test") != std::string::npos);
 }
 
