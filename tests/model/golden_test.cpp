@@ -74,8 +74,10 @@ double distance(const float* values, const std::vector<float>& expected) {
 /// The gradients of the first batch.
 double global_norm(const Golden& golden, const ParameterTable& table) {
   double squares = 0;
-  for (const Parameter& p : table.parameters)
-    squares += std::pow(norm(golden.tensors.at(p.name).data(), p.numel), 2);
+  for (const Parameter& p : table.parameters) {
+    const std::vector<float>& gradient = golden.tensors.at(p.name);  // without padding
+    squares += std::pow(norm(gradient.data(), std::ssize(gradient)), 2);
+  }
   return std::sqrt(squares);
 }
 
