@@ -234,7 +234,7 @@ TEST_CASE("--num_gpus counts the GPUs of each host") {
                         " cannot be used: programs see 4 GPUs there, and 8 are asked for"));
   const Launch twice = with("a,a2", "1");
   CHECK(twice.status == 3);
-  CHECK(twice.says("ranks of hosts a and a2 would use the same GPU: GPU-11-of-a; both names are"));
+  CHECK(twice.says("ranks of hosts a and a2 would use the same GPU: GPU-11-of-a; these hosts are"));
   CHECK(with("a:2", "3").says("3 workers on each host are asked for, but a has 2 slots"));
 }
 
