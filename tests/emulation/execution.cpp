@@ -362,7 +362,9 @@ void load(const void* kernel) {
 }
 
 std::size_t& max_shared_bytes(const void* kernel) {
+  static std::mutex mutex;
   static std::map<const void*, std::size_t> bytes;
+  const std::lock_guard lock(mutex);  // ranks may be threads that launch their kernels at once
   return bytes.try_emplace(kernel, kSharedBytesOfAnyKernel).first->second;
 }
 
