@@ -37,8 +37,8 @@ class ProductRunner {
   /// Milliseconds of one call, after one call that touches its operands; on a GPU the mean of as
   /// many calls as take some milliseconds.
   double run(const Product& product) const;
-  /// The kernel that computes the product on the CPU, once it has run: "oneDNN" or "own"; "" on a
-  /// GPU.
+  /// The kernel that computes the product on the CPU, once it has run: "oneDNN", "own" or "MKL"; ""
+  /// on a GPU.
   std::string_view kernel(const Product& product) const;
 
  private:

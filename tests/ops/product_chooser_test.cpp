@@ -8,6 +8,7 @@
 #include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/ops/gemm.h"
 
+#include "cpu/mkl.h"
 #include "file_in.h"
 #include "reference.h"
 #include "support/temporary_folder.h"
@@ -43,39 +44,75 @@ void write_choice(const TemporaryFolder& folder, const std::string& choice) {
 
 }  // namespace
 
-TEST_CASE("a choice is kept in each folder, and the first folder's is valid") {
+TEST_CASE("a choice is kept in each folder, and the first folder's is valid", "[choice]") {
   const TemporaryFolder run, caches;
   const std::vector folders{run.path(), caches.path()};
   Large large;
-  const bool measured = ProductChooser(kCpu, folders).prefers_own(large.product());
+  const auto choose = [&](const std::vector<std::string>& in) {
+    return ProductChooser(kCpu, in).choose(large.product(), ProductKernel::kOneDnn);
+  };
+  const ProductKernel measured = choose(folders);
   CHECK(read_file(file_in(run), 1 << 20) == read_file(file_in(caches), 1 << 20));
 
-  for (const bool own : {true, false}) {
-    write_choice(caches, own ? "own" : "oneDNN");
-    CHECK(ProductChooser(kCpu, {"", caches.path()}).prefers_own(large.product()) == own);
-    CHECK(ProductChooser(kCpu, folders).prefers_own(large.product()) == measured);
+  for (const ProductKernel kernel : {ProductKernel::kOwn, ProductKernel::kOneDnn}) {
+    write_choice(caches, std::string(name_of(kernel)));
+    CHECK(choose({"", caches.path()}) == kernel);
+    CHECK(choose(folders) == measured);
     const TemporaryFolder another_run;
-    CHECK(ProductChooser(kCpu, {another_run.path(), caches.path()}).prefers_own(large.product()) ==
-          own);
+    CHECK(choose({another_run.path(), caches.path()}) == kernel);
     CHECK(read_file(file_in(another_run), 1 << 20) == read_file(file_in(caches), 1 << 20));
   }
 }
 
-TEST_CASE("timing a product leaves its c alone; small products are not timed") {
+TEST_CASE("timing a product leaves its c alone; small products are not timed", "[choice]") {
   const TemporaryFolder caches;
   ProductChooser chooser(kCpu, {caches.path()});
   Large large;
   large.c.assign(large.c.size(), 7);
-  chooser.prefers_own(large.product());
+  chooser.choose(large.product(), ProductKernel::kOneDnn);
   CHECK(large.c == Floats(large.c.size(), 7.0f));
 
   Product<float> small = large.product();
   small.m = 8;
-  CHECK(!chooser.prefers_own(small));
+  for (const ProductKernel usual : {ProductKernel::kOwn, ProductKernel::kOneDnn})
+    CHECK(chooser.choose(small, usual) == usual);
   CHECK(read_file(file_in(caches), 1 << 20).find("8 x 384") == std::string::npos);
 }
 
-TEST_CASE("gemm computes with the chosen kernel, and on a deterministic pool with oneDNN's") {
+TEST_CASE("a choice that names no kernel, and one whose library is gone, count as the usual kernel",
+          "[choice]") {
+  const TemporaryFolder caches;
+  Large large;
+  const auto choose = [&](ProductKernel usual) {
+    return ProductChooser(kCpu, {caches.path()}).choose(large.product(), usual);
+  };
+  choose(ProductKernel::kOneDnn);
+  for (const char* const choice : {"MKL", "none"}) {
+    if (has_mkl() && choice == std::string("MKL")) continue;
+    write_choice(caches, choice);
+    CHECK(choose(ProductKernel::kOneDnn) == ProductKernel::kOneDnn);
+    CHECK(choose(ProductKernel::kOwn) == ProductKernel::kOwn);
+  }
+}
+
+TEST_CASE("bf16 is timed if oneDNN can compute it here, and is ours if not", "[choice]") {
+  const TemporaryFolder caches;
+  constexpr std::int64_t n = 384;
+  const std::vector<BFloat16> a(n * n, BFloat16(1)), b = a;
+  std::vector<float> c(a.size());
+  const Product<BFloat16> p{false,    false, n,     n,        n, a.data(), n,
+                            b.data(), n,     false, c.data(), n, true};
+  ProductChooser chooser(kCpu, {caches.path()});
+  const ProductKernel chosen = chooser.choose(p, ProductKernel::kOwn);
+  if (multiplies_bf16())
+    CHECK_THAT(read_file(file_in(caches), 1 << 20),
+               Catch::Contains("384 x 384 x 384, bf16 to fp32\t" + std::string(name_of(chosen))));
+  else
+    CHECK(chosen == ProductKernel::kOwn);
+}
+
+TEST_CASE("gemm computes with the chosen kernel, and on a deterministic pool with oneDNN's",
+          "[choice]") {
   const TemporaryFolder caches, run;
   const char* const before = std::getenv("XDG_CACHE_HOME");
   const std::string old = before ? before : "";
@@ -96,7 +133,9 @@ TEST_CASE("gemm computes with the chosen kernel, and on a deterministic pool wit
 
   choose_cpu_products(kCpu, run.path());
   product(false);
-  for (const std::string& choice : {std::string("own"), std::string("oneDNN")}) {
+  std::vector<std::string> choices{"own", "oneDNN"};
+  if (has_mkl()) choices.push_back("MKL");
+  for (const std::string& choice : choices) {
     write_choice(run, choice);
     choose_cpu_products(kCpu, run.path());
     CHECK(product(false).second == choice);

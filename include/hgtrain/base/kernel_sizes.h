@@ -40,8 +40,8 @@ inline constexpr std::int64_t kPackedLeftFloats = kPackedRows * (kPackedDepth + 
 /// The floats that our own kernel needs in a thread: the first if c is fp32, the second if not.
 inline constexpr std::int64_t kPackedWideFloats = kPackedDepth * kPackedColumns + kPackedLeftFloats;
 inline constexpr std::int64_t kPackedFloats = kPackedWideFloats + kPackedBand * kPackedColumns;
-/// oneDNN computes fp32 products of fewer operations. For larger ones, it and our own kernel are
-/// timed, and the faster one is used.
+/// For products of at least this many operations, the kernels that can compute them are timed, and
+/// the fastest one is used.
 inline constexpr double kMinTimedFlops = 1e8;
 
 /// The gradients of a norm's gain and bias are summed over this many chunks of the rows.

@@ -44,15 +44,15 @@ ProductChoices product_choices(const CudaQueue& queue);
 /// damaged, or valid for something else than this GPU. With kNone, nothing changes.
 std::int64_t use_product_choices(const CudaQueue& queue, const std::string& text);
 
-/// From now on, the CPU computes large products of fp32 with the faster of oneDNN's kernel and our
-/// own, unless the pool is deterministic. It times both when it first computes a product of a shape
-/// on that number of threads, which takes some 20 ms. The choice is kept in `run_dir` (unless that
-/// is "") and in the user's cache folder, so that another run has the same bits; choices in
-/// `run_dir` take precedence. `cpu` is the CPU's name, for the files. No thread may compute a
-/// product meanwhile.
+/// From now on, the CPU computes large products of fp32 and bf16 with the fastest of oneDNN's
+/// kernel, our own and, for fp32, that of Intel's MKL if it is installed, unless the pool is
+/// deterministic. It times them when it first computes a product of a shape on that number of
+/// threads, which takes some 30 ms. The choice is kept in `run_dir` (unless that is "") and in the
+/// user's cache folder, so that another run has the same bits; choices in `run_dir` take
+/// precedence. `cpu` is the CPU's name, for the files. No thread may compute a product meanwhile.
 void choose_cpu_products(const std::string& cpu, const std::string& run_dir);
 
-/// What computes c = a b, or c += a b if beta is 1, on this pool: "oneDNN" or "own".
+/// What computes c = a b, or c += a b if beta is 1, on this pool: "oneDNN", "own" or "MKL".
 std::string_view cpu_product_kernel(const Tensor& a, const Tensor& b, float beta, const Tensor& c,
                                     ThreadPool& pool);
 

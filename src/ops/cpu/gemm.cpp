@@ -7,6 +7,7 @@
 #include "hgtrain/base/kernel_sizes.h"
 
 #include "kernels.h"
+#include "mkl.h"
 #include "product_chooser.h"
 #include "products.h"
 
@@ -139,23 +140,37 @@ void multiply_packed(const Tensor& a, const Tensor& b, bool add, const Tensor& c
   });
 }
 
-/// Whether our own kernel computes c = a b or c += a b in fp32. A first call may time it.
-bool prefers_own(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
-                 const ThreadPool& pool) {
+/// The kernel for products of this type if none is timed.
+ProductKernel usual_kernel(DType dtype) {
+  return cpu_multiplies(dtype) ? ProductKernel::kOneDnn : ProductKernel::kOwn;
+}
+
+/// The kernel that computes c = a b or c += a b. A first call may time several.
+template <class T>
+ProductKernel kernel_for(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
+                         const ThreadPool& pool) {
+  const ProductKernel usual = usual_kernel(a.dtype());
   ProductChooser* const chooser = product_chooser();
-  if (chooser == nullptr || pool.is_deterministic()) return false;
+  if (chooser == nullptr || pool.is_deterministic()) return usual;
   const std::int64_t m = c.size(0), n = c.size(1);
   const Grid grid = choose_grid(m, n, pool.threads());
-  return chooser->prefers_own(
-      product_of<float>(a, b, add, c, {0, 0, std::min(grid.cell_m, m), std::min(grid.cell_n, n)}));
+  const Cell cell{0, 0, std::min(grid.cell_m, m), std::min(grid.cell_n, n)};
+  return chooser->choose(product_of<T>(a, b, add, c, cell), usual);
 }
 
 void multiply_f32(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
                   ThreadPool& pool) {
-  if (alpha == 1 && (beta == 0 || beta == 1) && prefers_own(a, b, beta == 1, c, pool))
-    return multiply_packed<float>(a, b, beta == 1, c, pool);
-  const Operand<float> oa(a), ob(b), oc(c);
+  const bool add = beta == 1;
+  const ProductKernel kernel = alpha == 1 && (beta == 0 || add)
+                                   ? kernel_for<float>(a, b, add, c, pool)
+                                   : ProductKernel::kOneDnn;
+  if (kernel == ProductKernel::kOwn) return multiply_packed<float>(a, b, add, c, pool);
   const std::int64_t m = c.size(0), n = c.size(1);
+  if (kernel == ProductKernel::kMkl)
+    return for_each_cell(grid_of(m, n, pool), m, n, pool, [&](const Cell& cell, int) {
+      mkl_product(product_of<float>(a, b, add, c, cell));
+    });
+  const Operand<float> oa(a), ob(b), oc(c);
   for_each_cell(grid_of(m, n, pool), m, n, pool, [&](const Cell& cell, int) {
     sgemm({oa.transposed, ob.transposed, cell.m, cell.n, a.size(1), alpha, oa.at(cell.row, 0),
            oa.ld, ob.at(0, cell.column), ob.ld, beta, oc.at(cell.row, cell.column), oc.ld});
@@ -163,7 +178,8 @@ void multiply_f32(float alpha, const Tensor& a, const Tensor& b, float beta, con
 }
 
 void multiply_bf16(const Tensor& a, const Tensor& b, bool add, const Tensor& c, ThreadPool& pool) {
-  if (!cpu_multiplies(DType::kBF16)) return multiply_packed<BFloat16>(a, b, add, c, pool);
+  if (kernel_for<BFloat16>(a, b, add, c, pool) == ProductKernel::kOwn)
+    return multiply_packed<BFloat16>(a, b, add, c, pool);
   const std::int64_t m = c.size(0), n = c.size(1);
   const Grid grid = c.dtype() == DType::kF32 ? grid_of(m, n, pool) : narrow_grid(m, n, pool);
   for_each_cell(grid, m, n, pool, [&](const Cell& cell, int) {
@@ -200,9 +216,11 @@ std::string_view cpu_product_kernel(const Tensor& a, const Tensor& b, float beta
                                     ThreadPool& pool) {
   std::array<Tensor, 3> x{a, b, c};
   cpu::make_row_major(x[0], x[1], x[2]);
-  const bool own = a.dtype() == DType::kF32 ? cpu::prefers_own(x[0], x[1], beta == 1, x[2], pool)
-                                            : !cpu_multiplies(a.dtype());
-  return own ? "own" : "oneDNN";
+  const bool add = beta == 1;
+  if (a.dtype() == DType::kF32) return name_of(cpu::kernel_for<float>(x[0], x[1], add, x[2], pool));
+  if (a.dtype() == DType::kBF16)
+    return name_of(cpu::kernel_for<BFloat16>(x[0], x[1], add, x[2], pool));
+  return name_of(cpu::ProductKernel::kOwn);
 }
 
 }  // namespace hgt

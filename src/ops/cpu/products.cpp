@@ -1,5 +1,6 @@
 #include "products.h"
 
+#include <array>
 #include <map>
 #include <tuple>
 
@@ -91,10 +92,13 @@ class Matmuls {
   std::map<Key, Kernel> kernels_;
 };
 
+bool has_instructions(dnnl::cpu_isa isa) {
+  return static_cast<int>(dnnl::get_effective_cpu_isa()) >= static_cast<int>(isa);
+}
+
 const PackedKernels& packed_kernels() {
 #ifdef HGT_PACKED_AVX512
-  static const bool has_avx512 = static_cast<int>(dnnl::get_effective_cpu_isa()) >=
-                                 static_cast<int>(dnnl::cpu_isa::avx512_core);
+  static const bool has_avx512 = has_instructions(dnnl::cpu_isa::avx512_core);
   if (has_avx512) return kPackedKernelsAvx512;
 #endif
   return kPackedKernels;
@@ -108,17 +112,23 @@ namespace hgt {
 
 bool cpu_multiplies(DType dtype) {
   if (dtype != DType::kBF16) return dtype == DType::kF32;
-  const auto has = [](dnnl::cpu_isa isa) {
-    return static_cast<int>(dnnl::get_effective_cpu_isa()) >= static_cast<int>(isa);
-  };
-  static const bool fast = has(dnnl::cpu_isa::avx512_core_amx) ||
-                           (has(dnnl::cpu_isa::avx512_core_bf16) && cpu::bf16_pairs_pay());
+  static const bool fast = cpu::has_instructions(dnnl::cpu_isa::avx512_core_amx) ||
+                           (cpu::multiplies_bf16() && cpu::bf16_pairs_pay());
   return fast;
 }
 
 }  // namespace hgt
 
 namespace hgt::cpu {
+
+std::string_view name_of(ProductKernel kernel) {
+  constexpr std::array<std::string_view, 3> kNames{"oneDNN", "own", "MKL"};
+  return kNames[static_cast<std::size_t>(kernel)];
+}
+
+bool multiplies_bf16() {
+  return has_instructions(dnnl::cpu_isa::avx512_core_bf16);
+}
 
 bool bf16_pairs_pay() {
 #ifdef __x86_64__

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/base/half.h"
@@ -43,13 +44,19 @@ struct Product {
   bool wide;  ///< c is fp32
 };
 
+/// What computes a product: oneDNN, our own kernel, or Intel's MKL.
+enum class ProductKernel { kOneDnn, kOwn, kMkl };
+/// "oneDNN", "own", "MKL".
+std::string_view name_of(ProductKernel kernel);
+
 /// Whether instructions that multiply pairs of bf16 compute more a second than those of fp32.
 /// Intel's take two cycles for 32 pairs but one for 32 floats, so they do not; AMX is another unit.
 bool bf16_pairs_pay();
 
-/// Computed by oneDNN; bf16 needs a CPU with instructions for it.
+/// Computed by oneDNN, which needs instructions for bf16: multiplies_bf16().
 void library_product(const Product<float>& p);
 void library_product(const Product<BFloat16>& p);
+bool multiplies_bf16();
 /// oneDNN's version, and the CPU instructions that it uses.
 std::string library_version();
 
