@@ -13,16 +13,17 @@
 namespace hgt {
 namespace {
 
-/// A linear layer that a step applies `count` times to `rows` tokens, and to `step_rows` in all.
+/// A linear layer that is applied to `rows` tokens at a time, in a step to `step_rows` in all, and
+/// to `again_rows` once more, because their activations were not kept.
 struct LinearShape {
   std::string name;
   std::int64_t in, out, rows;
-  double step_rows;
+  double step_rows, again_rows;
   bool stored_transposed;  ///< the weight is [out, in]
 };
 
 void add_products(const LinearShape& l, std::vector<Product>& out) {
-  const double flops = 2.0 * l.step_rows * static_cast<double>(l.in) * static_cast<double>(l.out);
+  const double row_flops = 2.0 * static_cast<double>(l.in) * static_cast<double>(l.out);
   const bool t = l.stored_transposed;
   out.push_back({.name = l.name + " fwd", .m = l.rows, .n = l.out, .k = l.in, .transposed_b = t});
   out.push_back(
@@ -34,7 +35,9 @@ void add_products(const LinearShape& l, std::vector<Product>& out) {
                  .transposed_a = true,
                  .transposed_c = t,
                  .gradient = true});
-  for (auto product = out.end() - 3; product != out.end(); ++product) product->step_flops = flops;
+  for (auto product = out.end() - 3; product != out.end(); ++product)
+    product->step_flops = l.step_rows * row_flops;
+  (out.end() - 3)->step_flops += l.again_rows * row_flops;
 }
 
 Tensor matrix(const Buffer& buffer, std::int64_t rows, std::int64_t columns, bool transposed,
@@ -63,6 +66,10 @@ std::vector<Product> weight_products(const Config& config) {
   const double step_rows =
       static_cast<double>(config.batch.train_batch_size * config.training.seq_length);
   const double layer_rows = step_rows * static_cast<double>(m.num_hidden_layers);
+  const ActivationSizes sizes = activation_sizes(config);
+  const double again_rows = sizes.recompute == Recompute::kFull
+                                ? step_rows * static_cast<double>(sizes.recomputed_layers)
+                                : 0;
   const std::int64_t queries = m.num_attention_heads * m.head_dim;
   const std::int64_t keys = m.num_key_value_heads * m.head_dim;
   const std::int64_t up = (family_of(m).gated_mlp ? 2 : 1) * m.intermediate_size;
@@ -71,11 +78,11 @@ std::vector<Product> weight_products(const Config& config) {
   const std::int64_t chunk = planned > 0 ? planned : logit_rows(m, rows);
   std::vector<Product> out;
   for (const LinearShape& l : std::vector<LinearShape>{
-           {"qkv", m.hidden_size, queries + 2 * keys, rows, layer_rows, transposed},
-           {"attention out", queries, m.hidden_size, rows, layer_rows, transposed},
-           {"up", m.hidden_size, up, rows, layer_rows, transposed},
-           {"down", m.intermediate_size, m.hidden_size, rows, layer_rows, transposed},
-           {"head", m.hidden_size, rank_model(config).vocab_size, chunk, step_rows, true}})
+           {"qkv", m.hidden_size, queries + 2 * keys, rows, layer_rows, again_rows, transposed},
+           {"attention out", queries, m.hidden_size, rows, layer_rows, again_rows, transposed},
+           {"up", m.hidden_size, up, rows, layer_rows, again_rows, transposed},
+           {"down", m.intermediate_size, m.hidden_size, rows, layer_rows, 0, transposed},
+           {"head", m.hidden_size, rank_model(config).vocab_size, chunk, step_rows, 0, true}})
     add_products(l, out);
   return out;
 }

@@ -27,7 +27,9 @@ struct Product {
 };
 
 /// The weight products of a step of this rank. For each distinct linear layer there are three: the
-/// forward, the gradient of its input and that of its weight, as the model computes them.
+/// forward, the gradient of its input and that of its weight, as the model computes them. With full
+/// recomputation, the forwards that the backward repeats count, too: all but those of the MLP's
+/// second layer.
 std::vector<Product> weight_products(const Config& config);
 
 /// Multiplies. Its operands have one type, and are large enough for each of the products.

@@ -45,6 +45,20 @@ TEST_CASE("the weight products of a step are its arithmetic except for attention
   }
 }
 
+TEST_CASE("forwards that are recomputed count twice, except for the MLP's second product") {
+  Config config = config_of("gpt2");
+  const auto kept = weight_products(config);
+  config.recompute = {"full", 2};  // of 3 layers
+  const auto recomputed = weight_products(config);
+  REQUIRE(recomputed.size() == kept.size());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const std::string& name = kept[i].name;
+    INFO(name);
+    const bool again = name == "qkv fwd" || name == "attention out fwd" || name == "up fwd";
+    CHECK(recomputed[i].step_flops == kept[i].step_flops * (again ? 5 : 3) / 3);
+  }
+}
+
 TEST_CASE("every product runs, in every type, as its layer is stored") {
   ThreadPool pool(2);
   for (const char* family : {"gpt2", "llama"}) {
