@@ -8,12 +8,12 @@ namespace hgt {
 
 class CudaQueue;
 
-/// The same communicator, for work that may be captured from its compute queue, which outlives it.
-/// While the queue is captured, collectives are not entered, but cut the graph
-/// (CudaQueue::run_between_graphs): each launch enters them, with the same memory, between the
-/// stretches of work around them. All ranks launch, or run, the same pieces of work in the same
-/// order. A ticket of such a collective is for wait() in the same piece, which waits for all
-/// collectives that the piece has started until there.
+/// `comm`, for work that may be captured as a CUDA graph. While `compute` is captured, a collective
+/// is not entered but splits the graph (CudaQueue::run_between_graphs): each launch of the graph
+/// enters the collective, with the same memory, between what `compute` got before and after it. All
+/// ranks capture and launch the same work in the same order. In captured work, wait() must be
+/// called by the work that started the collective, and waits for all collectives that were started
+/// so far. `compute` must outlive the result.
 std::unique_ptr<Communicator> run_between_graphs(std::unique_ptr<Communicator> comm,
                                                  const CudaQueue& compute);
 
