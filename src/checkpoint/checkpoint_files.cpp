@@ -187,14 +187,14 @@ CheckpointManifest create_checkpoint_files(const std::string& folder, const Mode
   return manifest;
 }
 
-std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFiles& files,
+std::vector<PlacedRange> write_slices(const std::string& folder, const TensorFiles& files,
                                       Communicator* tensor) {
   PartsWriter writer(tensor);
-  std::vector<PlacedBlock> out;
+  std::vector<PlacedRange> out;
   std::int64_t number = 0;
   for (const auto& [stem, planned] : files)
     for (const PlannedFile& file : planned) {
-      for (const WrittenBlock& written : writer.write(folder + "/" + file.name, file.tensors))
+      for (const WrittenRange& written : writer.write(folder + "/" + file.name, file.tensors))
         out.push_back({number, written});
       ++number;
     }
@@ -203,17 +203,17 @@ std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFil
 }
 
 void write_manifest(const std::string& folder, CheckpointManifest manifest,
-                    const TensorFiles& files, std::vector<PlacedBlock> blocks) {
+                    const TensorFiles& files, std::vector<PlacedRange> ranges) {
   std::vector<const PlannedFile*> by_number;
   for (const auto& [stem, planned] : files)
     for (const PlannedFile& file : planned) by_number.push_back(&file);
-  std::ranges::sort(blocks, {}, [](const PlacedBlock& b) {
-    return std::tuple(b.file, b.written.tensor, b.written.block.begin);
+  std::ranges::sort(ranges, {}, [](const PlacedRange& range) {
+    return std::tuple(range.file, range.written.tensor, range.written.range.begin);
   });
-  for (const auto& [file, written] : blocks) {
+  for (const auto& [file, written] : ranges) {
     const PlannedFile& planned = *by_number[static_cast<std::size_t>(file)];
     const std::string& tensor = planned.tensors[static_cast<std::size_t>(written.tensor)].name;
-    manifest.files[planned.name].tensors[tensor].push_back(written.block);
+    manifest.files[planned.name].tensors[tensor].push_back(written.range);
   }
   write_new_file(folder + "/" + kManifestName, manifest_text(manifest));
 }

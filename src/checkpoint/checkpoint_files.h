@@ -44,20 +44,20 @@ CheckpointManifest create_checkpoint_files(const std::string& folder, const Mode
                                            DType weights_dtype, CheckpointWriter::Reason reason,
                                            const TensorFiles& files);
 
-/// A block of the planned files, which are counted through all stems.
-struct PlacedBlock {
+/// A range of the planned files, which are counted through all stems.
+struct PlacedRange {
   std::int64_t file = 0;
-  WrittenBlock written;
+  WrittenRange written;
 };
 /// The second step, in which all ranks write their parts of the planned files: fsyncs all of them.
 /// `tensor` is the rank's tensor-parallel group, or null.
-std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFiles& files,
+std::vector<PlacedRange> write_slices(const std::string& folder, const TensorFiles& files,
                                       Communicator* tensor);
 
-/// The last step: writes the manifest, with the blocks of all ranks in any order. Then everything
+/// The last step: writes the manifest, with the ranges of all ranks in any order. Then everything
 /// is fsynced except the folder's own names.
 void write_manifest(const std::string& folder, CheckpointManifest manifest,
-                    const TensorFiles& files, std::vector<PlacedBlock> blocks);
+                    const TensorFiles& files, std::vector<PlacedRange> ranges);
 
 /// Throws `error`, which says how the checkpoint in `folder` is damaged, with the one before it in
 /// the hint.

@@ -51,32 +51,32 @@ std::uint64_t parse_hash(std::string_view text) {
   return *hash;
 }
 
-/// "HASH BEGIN HASH BEGIN HASH": the hash of each block and, before all but the first, its begin.
-std::string blocks_text(const std::vector<HashedBlock>& blocks) {
+/// "HASH BEGIN HASH BEGIN HASH": the hash of each range and, before all but the first, its begin.
+std::string ranges_text(const std::vector<HashedRange>& ranges) {
   std::string text;
-  for (const HashedBlock& block : blocks) {
-    if (!text.empty()) text += fmt::format(" {} ", block.begin);
-    text += hash_text(block.hash);
+  for (const HashedRange& range : ranges) {
+    if (!text.empty()) text += fmt::format(" {} ", range.begin);
+    text += hash_text(range.hash);
   }
   return text;
 }
 
-std::vector<HashedBlock> parse_blocks(std::string_view text) {
+std::vector<HashedRange> parse_ranges(std::string_view text) {
   const auto word = [&] {
     const std::size_t end = std::min(text.find(' '), text.size());
     const std::string_view found = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     return found;
   };
-  std::vector<HashedBlock> blocks{{0, parse_hash(word())}};
+  std::vector<HashedRange> ranges{{0, parse_hash(word())}};
   while (!text.empty()) {
     const auto begin = parse_number(word(), 10);
     if (!begin || *begin > std::numeric_limits<std::int64_t>::max() ||
-        static_cast<std::int64_t>(*begin) <= blocks.back().begin)
+        static_cast<std::int64_t>(*begin) <= ranges.back().begin)
       throw Error(ErrorKind::kData, "the manifest is damaged: blocks are not in order");
-    blocks.push_back({static_cast<std::int64_t>(*begin), parse_hash(word())});
+    ranges.push_back({static_cast<std::int64_t>(*begin), parse_hash(word())});
   }
-  return blocks;
+  return ranges;
 }
 
 /// "a" and "a/b", but neither "../a" nor "/a".
@@ -95,8 +95,8 @@ ManifestFile parse_file(const json& entry) {
   file.hash = parse_hash(
       entry.at(entry.contains("tensors") ? "header_xxh3" : "xxh3").get_ref<const std::string&>());
   if (entry.contains("tensors"))
-    for (const auto& [name, blocks] : entry["tensors"].items())
-      file.tensors[name] = parse_blocks(blocks.get_ref<const std::string&>());
+    for (const auto& [name, ranges] : entry["tensors"].items())
+      file.tensors[name] = parse_ranges(ranges.get_ref<const std::string&>());
   return file;
 }
 
@@ -147,8 +147,8 @@ std::string manifest_text(const CheckpointManifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     auto& entry = out["files"][name] = {{"bytes", file.bytes}};
     entry[file.tensors.empty() ? "xxh3" : "header_xxh3"] = hash_text(file.hash);
-    for (const auto& [tensor, blocks] : file.tensors)
-      entry["tensors"][tensor] = blocks_text(blocks);
+    for (const auto& [tensor, ranges] : file.tensors)
+      entry["tensors"][tensor] = ranges_text(ranges);
   }
   std::string body = out.dump(1);
   body.resize(body.size() - 2);  // "\n}", which the seal brings

@@ -16,7 +16,7 @@ namespace hgt {
 struct ManifestFile {
   std::int64_t bytes = 0;
   std::uint64_t hash = 0;  ///< XXH3 of the whole file, or of the header if it has tensors
-  std::map<std::string, std::vector<HashedBlock>> tensors;  ///< of a safetensors file
+  std::map<std::string, std::vector<HashedRange>> tensors;  ///< of a safetensors file
 };
 
 /// The contents of a checkpoint folder. The manifest is written last, and a folder without one is
@@ -34,7 +34,7 @@ std::string manifest_text(const CheckpointManifest& manifest);
 std::string manifest_seal(std::string_view body);
 
 /// Error(kData) if the text is not a complete text of manifest_text(), in this version or the one
-/// before, in which each tensor has one block.
+/// before, in which each tensor has one range.
 CheckpointManifest parse_manifest(std::string_view text);
 
 /// Reads the manifest of a folder and checks that every file is there in its size and that the

@@ -27,10 +27,10 @@ std::vector<Range> elements_of(Range local, std::span<const Placement> of_ranks)
 
 }  // namespace
 
-std::vector<Range> blocks_of(Range elements, std::int64_t block_elements) {
+std::vector<Range> ranges_of(Range elements, std::int64_t range_elements) {
   std::vector<Range> out;
   for (std::int64_t at = elements.begin; at < elements.end; at = out.back().end)
-    out.push_back({at, std::min((at / block_elements + 1) * block_elements, elements.end)});
+    out.push_back({at, std::min((at / range_elements + 1) * range_elements, elements.end)});
   return out;
 }
 
@@ -39,18 +39,18 @@ void PartExchange::assemble(const TensorPart& part, std::span<const Placement> o
   if (group_ == nullptr || group_->size() != std::ssize(of_ranks))
     throw Error(ErrorKind::kInternal, "a tensor rank saves without its group");
   const DType dtype = part.values.dtype();
-  const std::int64_t block_elements = kBytes / static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t range_elements = kBytes / static_cast<std::int64_t>(size_of(dtype));
   for (const Range& elements : elements_of(part.elements, of_ranks))
-    for (const Range& block : blocks_of(elements, block_elements)) {
-      gather(part, of_ranks, block);
+    for (const Range& range : ranges_of(elements, range_elements)) {
+      gather(part, of_ranks, range);
       if (turn_++ % group_->size() != group_->rank()) continue;
-      unpack(part, of_ranks, block);
-      visit({block, Tensor(assembled_.data(), {block.size()}, dtype)});
+      unpack(part, of_ranks, range);
+      visit({range, Tensor(assembled_.data(), {range.size()}, dtype)});
     }
 }
 
 void PartExchange::gather(const TensorPart& part, std::span<const Placement> of_ranks,
-                          Range block) {
+                          Range range) {
   if (gathered_.bytes() == 0) {
     gathered_ = Buffer("exchange of a checkpoint", kBytes);
     assembled_ = Buffer("exchange of a checkpoint", kBytes);
@@ -63,7 +63,7 @@ void PartExchange::gather(const TensorPart& part, std::span<const Placement> of_
   for (int rank = 0; rank < group_->size(); ++rank) {
     const std::size_t begin = end;
     of_ranks[static_cast<std::size_t>(rank)].for_each_run(
-        part.elements, block, [&](const Placement::Run& run) {
+        part.elements, range, [&](const Placement::Run& run) {
           const std::size_t bytes = static_cast<std::size_t>(run.size) * size;
           if (rank == group_->rank())
             std::memcpy(gathered + end,
@@ -78,14 +78,14 @@ void PartExchange::gather(const TensorPart& part, std::span<const Placement> of_
 }
 
 void PartExchange::unpack(const TensorPart& part, std::span<const Placement> of_ranks,
-                          Range block) {
+                          Range range) {
   const std::size_t size = size_of(part.values.dtype());
   const std::byte* from = gathered_.as<std::byte>().data();
   std::byte* const assembled = assembled_.as<std::byte>().data();
   for (const Placement& placement : of_ranks)
-    placement.for_each_run(part.elements, block, [&](const Placement::Run& run) {
+    placement.for_each_run(part.elements, range, [&](const Placement::Run& run) {
       const std::size_t bytes = static_cast<std::size_t>(run.size) * size;
-      std::memcpy(assembled + static_cast<std::size_t>(run.whole - block.begin) * size, from,
+      std::memcpy(assembled + static_cast<std::size_t>(run.whole - range.begin) * size, from,
                   bytes);
       from += bytes;
     });

@@ -52,14 +52,14 @@ std::uint64_t read_as(RunReader& file, std::int64_t start, Range elements,
   return hash.digest();
 }
 
-/// The elements of each block; none if these are no blocks of the tensor.
-std::vector<Range> elements_of(const TensorInfo& tensor, const std::vector<HashedBlock>& blocks) {
+/// The elements of each range; none if these are no ranges of the tensor.
+std::vector<Range> elements_of(const TensorInfo& tensor, const std::vector<HashedRange>& ranges) {
   const std::int64_t bytes = tensor.end - tensor.begin;
   const auto size = static_cast<std::int64_t>(size_of(*tensor.dtype));
   std::vector<Range> out;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const std::int64_t begin = blocks[i].begin;
-    const std::int64_t end = i + 1 < blocks.size() ? blocks[i + 1].begin : bytes;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const std::int64_t begin = ranges[i].begin;
+    const std::int64_t end = i + 1 < ranges.size() ? ranges[i + 1].begin : bytes;
     if (begin % size != 0 || begin > end || end > bytes || (i == 0 && begin != 0)) return {};
     out.push_back({begin / size, end / size});
   }
@@ -155,15 +155,15 @@ std::vector<SafetensorsFile::Piece> SafetensorsFile::pieces_of(const TensorReque
                                               tensor.name, tensor.dtype_name))
         .in(path());
   std::vector<Piece> out;
-  if (wanted.blocks == nullptr) {
+  if (wanted.ranges == nullptr) {
     for (const Range& span : spans_of(wanted.parts)) out.push_back({&wanted, span});
     return out;
   }
-  const std::vector<Range> elements = elements_of(tensor, *wanted.blocks);
+  const std::vector<Range> elements = elements_of(tensor, *wanted.ranges);
   if (elements.empty()) throw_damaged(path(), tensor);
   for (std::size_t i = 0; i < elements.size(); ++i)
     if (has_any(elements[i], wanted.parts))
-      out.push_back({&wanted, elements[i], (*wanted.blocks)[i].hash});
+      out.push_back({&wanted, elements[i], (*wanted.ranges)[i].hash});
   return out;
 }
 

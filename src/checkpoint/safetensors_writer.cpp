@@ -17,7 +17,7 @@ namespace hgt {
 
 namespace {
 
-constexpr std::int64_t kBlockBytes = 16 << 20;
+constexpr std::int64_t kRangeBytes = 16 << 20;
 constexpr std::int64_t kConverted = 1 << 15;  // elements at a time, which stay in the cache
 
 const char* file_name_of(DType dtype) {
@@ -41,17 +41,17 @@ void require_finite(const std::string& name, std::span<const Element> values, st
               fmt::format("{} or the weight decay, or lengthen the warmup", kLowerRate));
 }
 
-/// Writes the elements `block` of a part as elements of type To, chunk by chunk; returns the hash
+/// Writes the elements `range` of a part as elements of type To, chunk by chunk; returns the hash
 /// of their bytes. The tensor begins at byte `start` of the file.
 template <class From, class To>
 std::uint64_t write_as(RunWriter& file, std::int64_t start, const std::string& name,
-                       const TensorPart& part, Range block) {
+                       const TensorPart& part, Range range) {
   Xxh3 hash;
   std::vector<To> converted;
-  for (std::int64_t at = block.begin; at < block.end; at += kConverted) {
+  for (std::int64_t at = range.begin; at < range.end; at += kConverted) {
     const std::span<const From> from(
         part.values.data<From>() + (at - part.elements.begin),
-        static_cast<std::size_t>(std::min(kConverted, block.end - at)));
+        static_cast<std::size_t>(std::min(kConverted, range.end - at)));
     std::span<const To> chunk;
     if constexpr (std::is_same_v<From, To>) {
       chunk = from;
@@ -67,12 +67,12 @@ std::uint64_t write_as(RunWriter& file, std::int64_t start, const std::string& n
   return hash.digest();
 }
 
-std::uint64_t write_block(RunWriter& file, std::int64_t start, const NamedTensor& tensor,
-                          const TensorPart& part, Range block) {
+std::uint64_t write_range(RunWriter& file, std::int64_t start, const NamedTensor& tensor,
+                          const TensorPart& part, Range range) {
   std::uint64_t hash = 0;
   visit_element(part.values.dtype(), [&]<class From>(From) {
     visit_element(tensor.dtype, [&]<class To>(To) {
-      hash = write_as<From, To>(file, start, tensor.name, part, block);
+      hash = write_as<From, To>(file, start, tensor.name, part, range);
     });
   });
   return hash;
@@ -125,9 +125,9 @@ void PartsWriter::attempt(const Action& action) {
   }
 }
 
-std::vector<WrittenBlock> PartsWriter::write(const std::string& path,
+std::vector<WrittenRange> PartsWriter::write(const std::string& path,
                                              const std::vector<NamedTensor>& tensors) {
-  std::vector<WrittenBlock> written;
+  std::vector<WrittenRange> written;
   std::optional<RunWriter> file;
   attempt([&] { file.emplace(path); });
   auto start = static_cast<std::int64_t>(safetensors_header(tensors).size());
@@ -135,9 +135,9 @@ std::vector<WrittenBlock> PartsWriter::write(const std::string& path,
     const NamedTensor& tensor = tensors[i];
     const auto size = static_cast<std::int64_t>(size_of(tensor.dtype));
     const auto write_contiguous = [&](const TensorPart& part) {
-      for (const Range& block : blocks_of(part.elements, kBlockBytes / size))
+      for (const Range& range : ranges_of(part.elements, kRangeBytes / size))
         written.push_back({static_cast<std::int64_t>(i),
-                           {block.begin * size, write_block(*file, start, tensor, part, block)}});
+                           {range.begin * size, write_range(*file, start, tensor, part, range)}});
     };
     for (const TensorPart& part : tensor.parts)
       if (tensor.of_ranks.empty())

@@ -27,29 +27,29 @@ struct NamedTensor {
   std::int64_t bytes() const;
 };
 
-/// A block that this rank wrote: at most 16 MiB of a tensor, cut at multiples of 16 MiB or less,
+/// A range of a tensor that this rank wrote: at most 16 MiB, cut at multiples of 16 MiB or less,
 /// and where a rank's part begins or ends.
-struct WrittenBlock {
+struct WrittenRange {
   std::int64_t tensor = 0;  ///< its index
-  HashedBlock block;
+  HashedRange range;
 };
 
 /// All bytes of the file before the data.
 std::string safetensors_header(const std::vector<NamedTensor>& tensors);
 
 /// Creates the file in its full size, with only the header written. Returns its manifest entry,
-/// without the tensors' blocks.
+/// without the tensors' ranges.
 ManifestFile create_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors);
 
 /// Writes parts into files. The ranks of a tensor-parallel group do so together, and take turns to
-/// write the blocks that they assemble.
+/// write the ranges that they assemble.
 class PartsWriter {
  public:
   /// `group`: null if this rank writes alone.
   explicit PartsWriter(Communicator* group = nullptr) : exchange_(group) {}
   /// Writes the parts into the file and fsyncs it. Returns what it wrote. After an error it writes
   /// nothing more, but still sends the other ranks what they need.
-  std::vector<WrittenBlock> write(const std::string& path, const std::vector<NamedTensor>& tensors);
+  std::vector<WrittenRange> write(const std::string& path, const std::vector<NamedTensor>& tensors);
   /// Throws the first error: kCheck, which names the element, if an element is not finite in the
   /// type in which it is written.
   void finish();

@@ -81,9 +81,9 @@ const ManifestFile& listed(const SafetensorsFile& file, const CheckpointManifest
   return entry->second;
 }
 
-/// The blocks of a tensor, as its file's entry lists them; none if it does not.
-const std::vector<HashedBlock>* blocks_of(const ManifestFile& file, const std::string& tensor) {
-  static const std::vector<HashedBlock> none;
+/// The ranges of a tensor, as its file's entry lists them; none if it does not.
+const std::vector<HashedRange>* ranges_of(const ManifestFile& file, const std::string& tensor) {
+  static const std::vector<HashedRange> none;
   const auto entry = file.tensors.find(tensor);
   return entry == file.tensors.end() ? &none : &entry->second;
 }
@@ -179,7 +179,7 @@ TensorReads::TensorReads(TensorFolder source, std::map<std::string, Destination>
       else
         wanted.push_back(
             {&tensor, destination->second.parts,
-             manifest != nullptr ? blocks_of(listed(file, *manifest), tensor.name) : nullptr});
+             manifest != nullptr ? ranges_of(listed(file, *manifest), tensor.name) : nullptr});
     }
   }
   for (const auto& [name, destination] : destinations_)

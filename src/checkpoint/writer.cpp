@@ -28,17 +28,17 @@ namespace {
 
 constexpr const char* kSuperseded = ".superseded";
 
-/// The blocks that a rank wrote, as the others get them.
-std::string bytes_of(const std::vector<PlacedBlock>& blocks) {
-  return {reinterpret_cast<const char*>(blocks.data()), blocks.size() * sizeof(PlacedBlock)};
+/// The ranges that a rank wrote, as the others get them.
+std::string bytes_of(const std::vector<PlacedRange>& ranges) {
+  return {reinterpret_cast<const char*>(ranges.data()), ranges.size() * sizeof(PlacedRange)};
 }
 
-std::vector<PlacedBlock> blocks_in(const std::vector<std::string>& of_ranks) {
-  std::vector<PlacedBlock> out;
+std::vector<PlacedRange> ranges_in(const std::vector<std::string>& of_ranks) {
+  std::vector<PlacedRange> out;
   for (const std::string& bytes : of_ranks) {
-    if (bytes.empty()) continue;  // the rank owns so little that it wrote no block
+    if (bytes.empty()) continue;  // the rank owns so little that it wrote no range
     const std::size_t before = out.size();
-    out.resize(before + bytes.size() / sizeof(PlacedBlock));
+    out.resize(before + bytes.size() / sizeof(PlacedRange));
     std::memcpy(out.data() + before, bytes.data(), bytes.size());
   }
   return out;
@@ -139,11 +139,11 @@ class Writer : public CheckpointWriter {
       };
       const std::string temporary =
           run_together(comm_, [&] { return is_first() ? create() : ""; }).front();
-      const std::vector<std::string> blocks = run_together(
+      const std::vector<std::string> ranges = run_together(
           comm_, [&] { return bytes_of(write_slices(temporary, files, options_.tensor)); });
       run_together(comm_, [&]() -> std::string {
         if (!is_first()) return "";
-        write_manifest(temporary, manifest, files, blocks_in(blocks));
+        write_manifest(temporary, manifest, files, ranges_in(ranges));
         publish(temporary, state);
         return "";
       });

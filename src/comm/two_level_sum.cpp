@@ -15,8 +15,8 @@
 
 namespace hgt {
 
-std::vector<HostBlock> host_blocks(const std::vector<std::string>& hosts) {
-  std::vector<HostBlock> out;
+std::vector<RanksOfHost> ranks_of_hosts(const std::vector<std::string>& hosts) {
+  std::vector<RanksOfHost> out;
   std::set<std::string> known;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     const bool goes_on = rank > 0 && hosts[rank] == hosts[rank - 1];
@@ -25,8 +25,8 @@ std::vector<HostBlock> host_blocks(const std::vector<std::string>& hosts) {
     ++out.back().size;
   }
   const bool any_share =
-      std::ranges::any_of(out, [](const HostBlock& host) { return host.size > 1; });
-  return out.size() > 1 && any_share ? out : std::vector<HostBlock>();
+      std::ranges::any_of(out, [](const RanksOfHost& host) { return host.size > 1; });
+  return out.size() > 1 && any_share ? out : std::vector<RanksOfHost>();
 }
 
 std::unique_ptr<TwoLevelSum> TwoLevelSum::connect(ControlChannel& channel,
@@ -43,9 +43,9 @@ std::unique_ptr<TwoLevelSum> TwoLevelSum::connect(ControlChannel& channel,
       out.push_back(channel.get(key(rank), options.timeout));
     return out;
   };
-  std::vector<HostBlock> hosts = host_blocks(exchange("host", options.host));
+  std::vector<RanksOfHost> hosts = ranks_of_hosts(exchange("host", options.host));
   if (hosts.empty()) return nullptr;
-  const auto after = std::ranges::upper_bound(hosts, options.rank, {}, &HostBlock::first);
+  const auto after = std::ranges::upper_bound(hosts, options.rank, {}, &RanksOfHost::first);
   const auto host = static_cast<std::size_t>(after - hosts.begin() - 1);
   GroupOptions own = options;
   own.group = fmt::format("{}: host {}", options.group, host);
@@ -61,16 +61,16 @@ std::unique_ptr<TwoLevelSum> TwoLevelSum::connect(ControlChannel& channel,
       new TwoLevelSum(transport, std::move(hosts), host, std::move(*segment), own));
 }
 
-TwoLevelSum::TwoLevelSum(TcpTransport& transport, std::vector<HostBlock> hosts, std::size_t host,
+TwoLevelSum::TwoLevelSum(TcpTransport& transport, std::vector<RanksOfHost> hosts, std::size_t host,
                          SharedSegment segment, const GroupOptions& of_host)
     : transport_(transport),
       hosts_(std::move(hosts)),
       host_(host),
-      lanes_(std::ranges::min(hosts_, {}, &HostBlock::size).size),
+      lanes_(std::ranges::min(hosts_, {}, &RanksOfHost::size).size),
       board_(std::move(segment), of_host) {}
 
 std::size_t TwoLevelSum::host_of(int rank) const {
-  const auto after = std::ranges::upper_bound(hosts_, rank, {}, &HostBlock::first);
+  const auto after = std::ranges::upper_bound(hosts_, rank, {}, &RanksOfHost::first);
   return static_cast<std::size_t>(after - hosts_.begin() - 1);
 }
 

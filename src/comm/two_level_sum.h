@@ -16,15 +16,15 @@
 
 namespace hgt {
 
-/// Ranks of a group that share a host, one after another in the group.
-struct HostBlock {
+/// The ranks of a group that share a host, one after another in the group.
+struct RanksOfHost {
   int first;
   int size;
 };
 
 /// The hosts of a group in the order of their ranks, given each rank's host. Empty if TwoLevelSum
 /// cannot use them: a host's ranks do not follow each other, all ranks share a host, or no two do.
-std::vector<HostBlock> host_blocks(const std::vector<std::string>& hosts);
+std::vector<RanksOfHost> ranks_of_hosts(const std::vector<std::string>& hosts);
 
 /// Sums and gathers for groups in which several ranks share a host. A host's ranks exchange values
 /// through shared memory; between hosts, each value passes at most once in either direction. The
@@ -35,8 +35,8 @@ std::vector<HostBlock> host_blocks(const std::vector<std::string>& hosts);
 /// work by parts of each piece.
 class TwoLevelSum {
  public:
-  /// All ranks of the group call it. Null on every rank if host_blocks() is empty, or if ranks of a
-  /// host cannot share memory. `transport` must outlive it.
+  /// All ranks of the group call it. Null on every rank if ranks_of_hosts() is empty, or if ranks
+  /// of a host cannot share memory. `transport` must outlive it.
   static std::unique_ptr<TwoLevelSum> connect(ControlChannel& channel, const GroupOptions& options,
                                               TcpTransport& transport);
 
@@ -47,7 +47,7 @@ class TwoLevelSum {
   void abort() noexcept { board_.abort(); }
 
  private:
-  TwoLevelSum(TcpTransport& transport, std::vector<HostBlock> hosts, std::size_t host,
+  TwoLevelSum(TcpTransport& transport, std::vector<RanksOfHost> hosts, std::size_t host,
               SharedSegment segment, const GroupOptions& of_host);
 
   template <class T>
@@ -59,7 +59,7 @@ class TwoLevelSum {
   std::size_t host_of(int rank) const;
 
   TcpTransport& transport_;
-  const std::vector<HostBlock> hosts_;
+  const std::vector<RanksOfHost> hosts_;
   const std::size_t host_;  // this rank's
   const int lanes_;         // how many ranks of each host sum and send, each its part of a piece
   SharedBoard board_;

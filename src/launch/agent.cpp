@@ -88,8 +88,8 @@ void Agent::on_frame(const Frame& frame) {
       return measure(decode_payload<MeasureLink>(frame.payload));
     case MessageKind::kPushFiles:
       return receive_files(decode_payload<PushFiles>(frame.payload));
-    case MessageKind::kFileBlock:
-      return files().take(decode_payload<FileBlock>(frame.payload));
+    case MessageKind::kFilePart:
+      return files().take(decode_payload<FilePart>(frame.payload));
     case MessageKind::kFileHash:
       return files().take(decode_payload<FileHash>(frame.payload));
     case MessageKind::kReservePort:

@@ -90,9 +90,9 @@ struct LinkMeasured {
   static auto fields(auto& m) { return std::tie(m.round_trip_ns, m.bytes_per_second, m.why); }
 };
 
-/// Asks for a part of a file of PushFiles, by its number there. The answer is a FileBlock.
-struct PullBlock {
-  static constexpr MessageKind kKind = MessageKind::kPullBlock;
+/// Asks for a part of a file of PushFiles, by its number there. The answer is a FilePart.
+struct PullPart {
+  static constexpr MessageKind kKind = MessageKind::kPullPart;
   std::int32_t file = 0;
   std::int64_t offset = 0;
   std::int32_t bytes = 0;
@@ -296,8 +296,8 @@ struct PushFiles {
   }
 };
 
-struct FileBlock {
-  static constexpr MessageKind kKind = MessageKind::kFileBlock;
+struct FilePart {
+  static constexpr MessageKind kKind = MessageKind::kFilePart;
   std::int32_t file = 0;
   std::int64_t offset = 0;
   std::string bytes;

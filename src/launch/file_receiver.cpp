@@ -22,14 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kBlockBytes = 1 << 20;
-constexpr std::int64_t kOpenBytes = 4 * kBlockBytes;  // asked for, and not come yet
-constexpr std::int64_t kSyncBytes = 64 << 20;         // so that no sync takes long
+constexpr std::int64_t kPartBytes = 1 << 20;
+constexpr std::int64_t kOpenBytes = 4 * kPartBytes;  // asked for, and not come yet
+constexpr std::int64_t kSyncBytes = 64 << 20;        // so that no sync takes long
 constexpr std::size_t kIdDigits = 16;
 
 /// Removes what interrupted transfers of the file have left, except for the file `kept`, and for
 /// those that are being written. What another user has left may stay.
-void remove_parts(const std::string& path, const std::string& kept) {
+void remove_partials(const std::string& path, const std::string& kept) {
   const std::string prefix = fs::path(path).filename().string() + ".part-";
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(parent_folder(path), ignored)) {
@@ -66,7 +66,7 @@ void FileReceiver::attempt(const std::function<void()>& act) {
 }
 
 void FileReceiver::fail(const std::string& why) {
-  part_.reset();
+  partial_.reset();
   if (!std::exchange(is_done_, true)) link_.send(FilesReady{why});
 }
 
@@ -77,7 +77,7 @@ void FileReceiver::check_files() {
   for (; file_ < std::min(count, order_.files.size()); ++file_) {
     path_ = fs::path(order_.folder) / order_.files[file_];
     const bool exists = path_exists(path_);
-    remove_parts(path_, exists ? "" : part_path());
+    remove_partials(path_, exists ? "" : partial_path());
     if (!exists) return receive();
     if (!is_here()) return compare(path_);
   }
@@ -96,17 +96,17 @@ bool FileReceiver::is_here() const {
 }
 
 /// Hosts that share a file system do not write to the same file, nor to that of another version.
-std::string FileReceiver::part_path() const {
+std::string FileReceiver::partial_path() const {
   return fmt::format("{}.part-{:0{}x}", path_,
                      xxh3(fmt::format("{} {} {}", host_name(), size(), time_ns())), kIdDigits);
 }
 
 void FileReceiver::receive() {
   make_folders(parent_folder(path_));
-  part_ = File::open(part_path(), O_RDWR | O_CREAT);
-  if (::flock(part_->fd(), LOCK_EX | LOCK_NB) != 0)
+  partial_ = File::open(partial_path(), O_RDWR | O_CREAT);
+  if (::flock(partial_->fd(), LOCK_EX | LOCK_NB) != 0)
     throw Error(ErrorKind::kData, fmt::format("another job is sending {} there", path_));
-  received_ = pulled_ = part_->size();
+  received_ = pulled_ = partial_->size();
   const auto free = static_cast<std::int64_t>(fs::space(parent_folder(path_)).available);
   if (size() - received_ > free)
     throw Error(ErrorKind::kData, fmt::format("{} MiB of {} are missing there, and {} MiB are free",
@@ -118,25 +118,25 @@ void FileReceiver::receive() {
 }
 
 void FileReceiver::pull() {
-  if (received_ == size()) return compare(part_->path());
+  if (received_ == size()) return compare(partial_->path());
   while (pulled_ < size() && pulled_ - received_ < kOpenBytes) {
-    const std::int64_t bytes = std::min(kBlockBytes, size() - pulled_);
+    const std::int64_t bytes = std::min(kPartBytes, size() - pulled_);
     link_.send(
-        PullBlock{static_cast<std::int32_t>(file_), pulled_, static_cast<std::int32_t>(bytes)});
+        PullPart{static_cast<std::int32_t>(file_), pulled_, static_cast<std::int32_t>(bytes)});
     pulled_ += bytes;
   }
 }
 
-void FileReceiver::take(const FileBlock& block) {
+void FileReceiver::take(const FilePart& part) {
   if (is_done_) return;
-  if (!part_ || is_comparing_ || std::cmp_not_equal(block.file, file_) ||
-      block.offset != received_ || block.bytes.empty() ||
-      std::ssize(block.bytes) > pulled_ - received_)
+  if (!partial_ || is_comparing_ || std::cmp_not_equal(part.file, file_) ||
+      part.offset != received_ || part.bytes.empty() ||
+      std::ssize(part.bytes) > pulled_ - received_)
     refuse_payload();
   attempt([&] {
-    part_->write_at(received_, std::as_bytes(std::span(block.bytes)));
-    const std::int64_t before = std::exchange(received_, received_ + std::ssize(block.bytes));
-    if (received_ == size() || received_ / kSyncBytes > before / kSyncBytes) part_->sync();
+    partial_->write_at(received_, std::as_bytes(std::span(part.bytes)));
+    const std::int64_t before = std::exchange(received_, received_ + std::ssize(part.bytes));
+    if (received_ == size() || received_ / kSyncBytes > before / kSyncBytes) partial_->sync();
     pull();
   });
 }
@@ -169,19 +169,19 @@ void FileReceiver::check_hashes() {
 void FileReceiver::finish() {
   is_comparing_ = false;
   const bool is_same = std::exchange(hash_here_, {}) == std::exchange(hash_there_, {});
-  if (!part_ && !is_same)
+  if (!partial_ && !is_same)
     throw Error(ErrorKind::kData, fmt::format("{} is another file there", path_));
-  if (part_) {
-    const File part = *std::exchange(part_, {});
+  if (partial_) {
+    const File partial = *std::exchange(partial_, {});
     if (!is_same) {
-      ::unlink(part.path().c_str());
+      ::unlink(partial.path().c_str());
       throw Error(ErrorKind::kData,
                   fmt::format("{} was sent, but did not arrive whole, or has changed", path_));
     }
     const timespec when{time_ns() / 1'000'000'000, time_ns() % 1'000'000'000};
     const timespec times[2] = {when, when};
-    if (::futimens(part.fd(), times) != 0) throw_file_error("change", part.path(), errno);
-    rename_path(part.path(), path_);
+    if (::futimens(partial.fd(), times) != 0) throw_file_error("change", partial.path(), errno);
+    rename_path(partial.path(), path_);
     sync_folder(parent_folder(path_));
   }
   ++file_;

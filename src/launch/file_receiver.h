@@ -16,7 +16,7 @@ namespace hgt {
 
 /// The agent's side of files that its host must have (PushFiles), one after another. A file of the
 /// same size and time counts as the same, as in rsync; one of the same size and another time is
-/// compared by its hash. A missing file is pulled in blocks into a file next to it, PATH.part-ID,
+/// compared by its hash. A missing file is pulled in parts into a file next to it, PATH.part-ID,
 /// which gets the final name once its hash equals the launcher's. If the transfer is interrupted,
 /// the next one continues that file, or removes it if another version of the file is wanted by then
 /// or the file is there. An existing file with other content is an error and is never changed.
@@ -29,7 +29,7 @@ class FileReceiver {
 
   void start();
   /// Takes an answer of the launcher. Error(kPeer) if no such answer is awaited.
-  void take(const FileBlock& block);
+  void take(const FilePart& part);
   void take(const FileHash& hash);
 
  private:
@@ -43,7 +43,7 @@ class FileReceiver {
   void attempt(const std::function<void()>& act);
   void fail(const std::string& why);
 
-  std::string part_path() const;
+  std::string partial_path() const;
   std::int64_t size() const { return order_.sizes[file_]; }
   std::int64_t time_ns() const { return order_.times_ns[file_]; }
 
@@ -51,8 +51,8 @@ class FileReceiver {
   FrameLink& link_;
   const PushFiles order_;
   std::size_t file_ = 0;
-  std::string path_;          // of the current file on this host
-  std::optional<File> part_;  // if it is being received
+  std::string path_;             // of the current file on this host
+  std::optional<File> partial_;  // if it is being received
   std::int64_t received_ = 0, pulled_ = 0;
   bool is_comparing_ = false;
   std::optional<std::uint64_t> hash_here_, hash_there_;

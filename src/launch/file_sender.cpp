@@ -13,7 +13,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::int32_t kMaxBlockBytes = 4 << 20;
+constexpr std::int32_t kMaxPartBytes = 4 << 20;
 
 }  // namespace
 
@@ -42,17 +42,17 @@ FileSender::Source& FileSender::source(std::int32_t number) {
 void FileSender::answer(const Frame& frame, const Answers& answers) {
   if (frame.kind == MessageKind::kPullHash)
     return send_hash(decode_payload<PullHash>(frame.payload).file, answers.hash);
-  const auto wanted = decode_payload<PullBlock>(frame.payload);
+  const auto wanted = decode_payload<PullPart>(frame.payload);
   const Source& from = source(wanted.file);
   const std::int64_t size = order_.sizes[static_cast<std::size_t>(wanted.file)];
-  if (wanted.bytes < 1 || wanted.bytes > kMaxBlockBytes || wanted.offset < 0 ||
+  if (wanted.bytes < 1 || wanted.bytes > kMaxPartBytes || wanted.offset < 0 ||
       wanted.offset > size - wanted.bytes)
     refuse_payload();
-  FileBlock block{wanted.file, wanted.offset,
-                  std::string(static_cast<std::size_t>(wanted.bytes), '\0')};
+  FilePart part{wanted.file, wanted.offset,
+                std::string(static_cast<std::size_t>(wanted.bytes), '\0')};
   File::open(from.path, O_RDONLY)
-      .read_at(wanted.offset, std::as_writable_bytes(std::span(block.bytes)));
-  answers.block(block);
+      .read_at(wanted.offset, std::as_writable_bytes(std::span(part.bytes)));
+  answers.part(part);
 }
 
 void FileSender::send_hash(std::int32_t number, const std::function<void(const FileHash&)>& send) {

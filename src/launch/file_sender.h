@@ -30,11 +30,11 @@ class FileSender {
   const PushFiles& order() const { return order_; }
 
   struct Answers {
-    std::function<void(const FileBlock&)> block;
+    std::function<void(const FilePart&)> part;
     std::function<void(const FileHash&)>
         hash;  ///< may come later, because the file is read once for it
   };
-  /// `frame` is a PullBlock or a PullHash. Error(kPeer) if it asks for a file or bytes that do not
+  /// `frame` is a PullPart or a PullHash. Error(kPeer) if it asks for a file or bytes that do not
   /// exist; Error(kData) if the file has become shorter or cannot be read any more.
   void answer(const Frame& frame, const Answers& answers);
 

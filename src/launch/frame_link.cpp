@@ -20,7 +20,7 @@ std::size_t queue_of(MessageKind kind) {
       return 1;
     case MessageKind::kOutput:
     case MessageKind::kGone:
-    case MessageKind::kFileBlock:
+    case MessageKind::kFilePart:
       return 2;
     default:
       return 0;

@@ -10,7 +10,7 @@
 namespace hgt {
 namespace {
 
-void share_local_ranks(const std::vector<RosterHost>& hosts, const std::vector<RankBlock>& world,
+void share_local_ranks(const std::vector<RosterHost>& hosts, const std::vector<RankRange>& world,
                        std::vector<HostRanks>& out) {
   std::vector<std::string> keys;
   std::vector<int> ranks;  // of each machine
@@ -38,24 +38,24 @@ void share_local_ranks(const std::vector<RosterHost>& hosts, const std::vector<R
 }  // namespace
 
 std::vector<HostRanks> place_ranks(const std::vector<RosterHost>& hosts,
-                                   const std::vector<RankBlock>& world) {
+                                   const std::vector<RankRange>& world) {
   std::vector<HostRanks> out;
   int first_rank = 0;
-  for (const RankBlock& block : world) {
-    const RosterHost& host = hosts[block.host];
+  for (const RankRange& range : world) {
+    const RosterHost& host = hosts[range.host];
     HostRanks& ranks =
-        out.emplace_back(HostRanks{host.link.get(), first_rank, block.workers, host.spec});
-    ranks.spec.workers = block.workers;
+        out.emplace_back(HostRanks{host.link.get(), first_rank, range.workers, host.spec});
+    ranks.spec.workers = range.workers;
     if (!ranks.spec.devices.empty())
-      ranks.spec.devices.resize(static_cast<std::size_t>(block.workers));
-    first_rank += block.workers;
+      ranks.spec.devices.resize(static_cast<std::size_t>(range.workers));
+    first_rank += range.workers;
   }
   share_local_ranks(hosts, world, out);
   return out;
 }
 
 std::vector<InspectedHost> inspected_hosts(const std::vector<RosterHost>& hosts,
-                                           const std::vector<RankBlock>& world) {
+                                           const std::vector<RankRange>& world) {
   std::vector<InspectedHost> out;
   const std::vector<HostRanks> placed = place_ranks(hosts, world);
   for (std::size_t i = 0; i < placed.size(); ++i) {
@@ -87,7 +87,7 @@ std::string address_for_others(const JobHost& first, const std::string& ssh_addr
 }
 
 std::string find_master_address(const std::vector<RosterHost>& hosts,
-                                const std::vector<RankBlock>& world) {
+                                const std::vector<RankRange>& world) {
   const RosterHost& first = hosts[world[0].host];
   if (world.size() > 1) return address_for_others(first.spec, first.address);
   return first.spec.address.empty() ? "127.0.0.1" : first.spec.address;

@@ -21,14 +21,14 @@ struct HostRanks {
   int local_size = 0;  ///< ranks of the machine
 };
 
-/// The hosts of the blocks of `world`, with the numbers of their ranks. Tasks of a scheduler that
+/// The hosts of the ranges of `world`, with the numbers of their ranks. Tasks of a scheduler that
 /// share a machine share its local ranks.
 std::vector<HostRanks> place_ranks(const std::vector<RosterHost>& hosts,
-                                   const std::vector<RankBlock>& world);
+                                   const std::vector<RankRange>& world);
 
 /// The same hosts for check_hosts(), except those of which nothing is known.
 std::vector<InspectedHost> inspected_hosts(const std::vector<RosterHost>& hosts,
-                                           const std::vector<RankBlock>& world);
+                                           const std::vector<RankRange>& world);
 
 /// The address at which the other hosts reach the first one. "" = that of its interface, which its
 /// agent knows. `ssh_address`: where ssh has reached it. Error(kConfig) if they cannot reach it.
@@ -37,7 +37,7 @@ std::string address_for_others(const JobHost& first, const std::string& ssh_addr
 /// The address of rank 0's host in this `world`: a loopback if it is the only one, else
 /// address_for_others().
 std::string find_master_address(const std::vector<RosterHost>& hosts,
-                                const std::vector<RankBlock>& world);
+                                const std::vector<RankRange>& world);
 
 /// The numeric address at which nodes have dialled this machine; a loopback only if all nodes are
 /// on this machine.

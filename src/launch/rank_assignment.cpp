@@ -8,32 +8,33 @@
 namespace hgt {
 
 bool RankAssignment::runs_ranks(const RosterHost& host) const {
-  return std::ranges::any_of(world_, [&](const RankBlock& b) { return &hosts_[b.host] == &host; });
+  return std::ranges::any_of(world_,
+                             [&](const RankRange& range) { return &hosts_[range.host] == &host; });
 }
 
-bool RankAssignment::has_block_of(State state) const {
-  return std::ranges::any_of(blocks_,
-                             [&](const RankBlock& b) { return hosts_[b.host].state == state; });
+bool RankAssignment::has_range_of(State state) const {
+  return std::ranges::any_of(
+      ranges_, [&](const RankRange& range) { return hosts_[range.host].state == state; });
 }
 
 std::vector<std::string> RankAssignment::assign_spares() {
-  const auto before = std::exchange(blocks_, with_spares(blocks_, candidates()));
+  const auto before = std::exchange(ranges_, with_spares(ranges_, candidates()));
   std::vector<std::string> notices;
-  for (std::size_t i = 0; i < blocks_.size(); ++i)
-    if (blocks_[i].host != before[i].host)
+  for (std::size_t i = 0; i < ranges_.size(); ++i)
+    if (ranges_[i].host != before[i].host)
       notices.push_back(fmt::format("host {} takes the ranks of host {}",
-                                    hosts_[blocks_[i].host].spec.name,
+                                    hosts_[ranges_[i].host].spec.name,
                                     hosts_[before[i].host].spec.name));
   return notices;
 }
 
 void RankAssignment::count_workers() {
-  for (RankBlock& block : blocks_)
-    if (block.workers == 0) block.workers = hosts_[block.host].spec.workers;
+  for (RankRange& range : ranges_)
+    if (range.workers == 0) range.workers = hosts_[range.host].spec.workers;
 }
 
 bool RankAssignment::choose() {
-  world_ = choose_world(blocks_, candidates(), limits_);
+  world_ = choose_world(ranges_, candidates(), limits_);
   return !world_.empty();
 }
 
@@ -41,13 +42,13 @@ bool RankAssignment::could_run() const {
   std::vector<Candidate> hosts = candidates();
   for (Candidate& host : hosts)
     if (host.state == State::kCalled) host.state = State::kAway;
-  return !choose_world(with_spares(blocks_, hosts), hosts, limits_).empty();
+  return !choose_world(with_spares(ranges_, hosts), hosts, limits_).empty();
 }
 
 bool RankAssignment::can_grow() const {
   if (runs_all()) return false;
   const std::vector<Candidate> hosts = candidates();
-  return count_ranks(choose_world(with_spares(blocks_, hosts), hosts, limits_)) >
+  return count_ranks(choose_world(with_spares(ranges_, hosts), hosts, limits_)) >
          count_ranks(world_);
 }
 

@@ -20,16 +20,16 @@ class RankAssignment {
 
   void limit(WorldLimits limits) { limits_ = std::move(limits); }
   /// Adds ranks after the others; 0 workers: as many as the host reports when it answers.
-  void add_block(std::size_t host, int workers) { blocks_.push_back({host, workers}); }
+  void add_range(std::size_t host, int workers) { ranges_.push_back({host, workers}); }
 
-  /// All blocks, and those that run in this attempt.
-  const std::vector<RankBlock>& blocks() const { return blocks_; }
-  const std::vector<RankBlock>& world() const { return world_; }
-  bool runs_all() const { return world_ == blocks_; }
+  /// All ranges, and those that run in this attempt.
+  const std::vector<RankRange>& ranges() const { return ranges_; }
+  const std::vector<RankRange>& world() const { return world_; }
+  bool runs_all() const { return world_ == ranges_; }
   /// Whether the host has ranks in this attempt.
   bool runs_ranks(const RosterHost& host) const;
-  /// Whether a host with a block is in this state.
-  bool has_block_of(State state) const;
+  /// Whether a host with a range is in this state.
+  bool has_range_of(State state) const;
 
   /// Spare hosts take the ranks of hosts that are away. Returns what to tell the user.
   std::vector<std::string> assign_spares();
@@ -47,8 +47,8 @@ class RankAssignment {
   std::vector<Candidate> candidates() const;
 
   const std::vector<RosterHost>& hosts_;
-  std::vector<RankBlock> blocks_;
-  std::vector<RankBlock> world_;
+  std::vector<RankRange> ranges_;
+  std::vector<RankRange> world_;
   WorldLimits limits_;
 };
 

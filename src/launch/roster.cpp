@@ -63,7 +63,7 @@ void Roster::limit(WorldLimits limits, std::chrono::milliseconds patience) {
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
   Host& host = hosts_.emplace_back();
   host.spec = {.name = host_name(), .workers = num_ranks};
-  ranks_.add_block(0, num_ranks);
+  ranks_.add_range(0, num_ranks);
   start_local_agent(host, context);
   host.state = State::kHere;
   check_ready();
@@ -82,7 +82,7 @@ void Roster::set_hosts(const std::vector<JobHost>& hosts) {
   hosts_.resize(hosts.size());
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     hosts_[i].spec = hosts[i];
-    if (!hosts[i].is_spare) ranks_.add_block(i, hosts[i].workers);
+    if (!hosts[i].is_spare) ranks_.add_range(i, hosts[i].workers);
   }
 }
 
@@ -97,7 +97,7 @@ void Roster::call(const std::vector<JobHost>& hosts, const std::string& program,
                        events_.notice});
   set_hosts(hosts);
   if (here) {
-    Host& first = hosts_[ranks_.blocks()[0].host];
+    Host& first = hosts_[ranks_.ranges()[0].host];
     first.is_here = true;
     start_local_agent(first, *here);
     agent_->say_hello(visible_gpus());
@@ -144,8 +144,8 @@ void Roster::gather() {
   deadline_ns_ = now_ns() + patience_.count();
   std::int64_t fence_ns = 0;
   std::vector<std::string> lost;
-  for (const RankBlock& block : ranks_.world()) {
-    const Host& host = hosts_[block.host];
+  for (const RankRange& range : ranks_.world()) {
+    const Host& host = hosts_[range.host];
     if (host.state != State::kAway) continue;
     lost.push_back(host.spec.name);
     fence_ns = std::max(fence_ns, host.link->fenced_ns());
@@ -161,8 +161,8 @@ void Roster::gather() {
     if (error) return;
     is_fenced_ = false;
     assign_spares();
-    for (const RankBlock& block : ranks_.blocks())
-      if (hosts_[block.host].state == State::kAway) call_again(hosts_[block.host]);
+    for (const RankRange& range : ranks_.ranges())
+      if (hosts_[range.host].state == State::kAway) call_again(hosts_[range.host]);
     if (nodes_) nodes_->start_waiting();
     if (nodes_ && !could_run())
       events_.notice(fmt::format("too few nodes are left: waiting up to {} s for {} to join again",
@@ -203,7 +203,7 @@ void Roster::on_frame(Host& host, const Frame& frame) {
     throw Error(ErrorKind::kPeer, "its first message is not a hello");
   if (frame.kind == MessageKind::kHostFacts)
     return on_facts(host, decode_payload<HostFacts>(frame.payload));
-  if (frame.kind == MessageKind::kFilesReady || frame.kind == MessageKind::kPullBlock ||
+  if (frame.kind == MessageKind::kFilesReady || frame.kind == MessageKind::kPullPart ||
       frame.kind == MessageKind::kPullHash)
     return on_files(host, frame);
   if (!is_ready_) return;  // of the last attempt
@@ -305,7 +305,7 @@ void Roster::check_ready() {
   ranks_.count_workers();
   const bool may_come =
       std::ranges::any_of(hosts_, [](const Host& host) { return host.state == State::kCalled; });
-  if (ranks_.has_block_of(State::kCalled) || (ranks_.has_block_of(State::kAway) && may_come)) {
+  if (ranks_.has_range_of(State::kCalled) || (ranks_.has_range_of(State::kAway) && may_come)) {
     if (nodes_) nodes_->last_call(could_run());
     return;
   }
@@ -331,9 +331,9 @@ void Roster::begin() {
   report_away();
   if (!ranks_.runs_all()) {
     std::vector<std::string> names;
-    for (const RankBlock& block : ranks_.world()) names.push_back(hosts_[block.host].spec.name);
+    for (const RankRange& range : ranks_.world()) names.push_back(hosts_[range.host].spec.name);
     events_.notice(fmt::format("running {} rank{} on {} of {} hosts: {}", num_ranks(),
-                               num_ranks() == 1 ? "" : "s", names.size(), ranks_.blocks().size(),
+                               num_ranks() == 1 ? "" : "s", names.size(), ranks_.ranges().size(),
                                fmt::join(names, ", ")));
   }
   events_.ready();
@@ -344,8 +344,8 @@ void Roster::begin() {
 /// know of them yet.
 bool Roster::have_files() {
   bool out = true;
-  for (const RankBlock& block : ranks_.world()) {
-    Host& host = hosts_[block.host];
+  for (const RankRange& range : ranks_.world()) {
+    Host& host = hosts_[range.host];
     if (!files_ || (!host.ssh && !host.carrier)) continue;
     if (host.files == Host::Files::kUnknown) {
       host.files = Host::Files::kAsked;
@@ -374,7 +374,7 @@ void Roster::look_for_returns() {
 void Roster::wait_for_hosts() {
   const std::chrono::nanoseconds left(deadline_ns_ - now_ns());
   if (left.count() <= 0)
-    return events_.unusable(why_unusable(hosts_, nodes_ != nullptr, count_ranks(ranks_.blocks())));
+    return events_.unusable(why_unusable(hosts_, nodes_ != nullptr, count_ranks(ranks_.ranges())));
   if (!std::exchange(is_waiting_, true))
     events_.notice(fmt::format("too few hosts can be used: waiting up to {:.0f} s for others",
                                std::ceil(std::chrono::duration<double>(left).count())));

@@ -7,49 +7,49 @@ namespace {
 
 using State = Candidate::State;
 
-bool has_room(const Candidate& host, const RankBlock& block) {
-  return host.workers == 0 || host.workers >= block.workers;
+bool has_room(const Candidate& host, const RankRange& range) {
+  return host.workers == 0 || host.workers >= range.workers;
 }
 
 }  // namespace
 
-std::vector<RankBlock> with_spares(std::vector<RankBlock> blocks,
+std::vector<RankRange> with_spares(std::vector<RankRange> ranges,
                                    const std::vector<Candidate>& hosts) {
   const auto is_free = [&](std::size_t host) {
-    return std::ranges::find(blocks, host, &RankBlock::host) == blocks.end();
+    return std::ranges::find(ranges, host, &RankRange::host) == ranges.end();
   };
-  for (RankBlock& block : blocks) {
-    if (hosts[block.host].state != State::kAway) continue;
+  for (RankRange& range : ranges) {
+    if (hosts[range.host].state != State::kAway) continue;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (hosts[i].state != State::kHere || !is_free(i) || !has_room(hosts[i], block)) continue;
-      block.host = i;
+      if (hosts[i].state != State::kHere || !is_free(i) || !has_room(hosts[i], range)) continue;
+      range.host = i;
       break;
     }
   }
-  return blocks;
+  return ranges;
 }
 
-int count_ranks(const std::vector<RankBlock>& blocks) {
+int count_ranks(const std::vector<RankRange>& ranges) {
   int out = 0;
-  for (const RankBlock& block : blocks) out += block.workers;
+  for (const RankRange& range : ranges) out += range.workers;
   return out;
 }
 
-std::vector<RankBlock> choose_world(std::vector<RankBlock> blocks,
+std::vector<RankRange> choose_world(std::vector<RankRange> ranges,
                                     const std::vector<Candidate>& hosts,
                                     const WorldLimits& limits) {
-  const std::size_t enough = limits.min_hosts == 0 ? blocks.size() : limits.min_hosts;
-  std::erase_if(blocks,
-                [&](const RankBlock& block) { return hosts[block.host].state != State::kHere; });
-  if (blocks.size() < enough) return {};
-  int ranks = count_ranks(blocks);
+  const std::size_t enough = limits.min_hosts == 0 ? ranges.size() : limits.min_hosts;
+  std::erase_if(ranges,
+                [&](const RankRange& range) { return hosts[range.host].state != State::kHere; });
+  if (ranges.size() < enough) return {};
+  int ranks = count_ranks(ranges);
   while (ranks > 0 && limits.is_valid && !limits.is_valid(ranks)) --ranks;
-  for (RankBlock& block : blocks) {
-    block.workers = std::min(block.workers, ranks);
-    ranks -= block.workers;
+  for (RankRange& range : ranges) {
+    range.workers = std::min(range.workers, ranks);
+    ranks -= range.workers;
   }
-  std::erase_if(blocks, [](const RankBlock& block) { return block.workers == 0; });
-  return blocks;
+  std::erase_if(ranges, [](const RankRange& range) { return range.workers == 0; });
+  return ranges;
 }
 
 }  // namespace hgt

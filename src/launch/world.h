@@ -13,30 +13,30 @@ struct Candidate {
   int workers = 0;               ///< how many it can run; 0: any number
 };
 
-/// Ranks that run on one host, numbered one after another. A job's blocks keep their order.
-struct RankBlock {
+/// Ranks that run on one host, numbered one after another. A job's ranges keep their order.
+struct RankRange {
   std::size_t host = 0;  ///< the host that runs them, or ran them before it was lost
   int workers = 0;       ///< 0: the number that the host reports when it answers
 
-  bool operator==(const RankBlock&) const = default;
+  bool operator==(const RankRange&) const = default;
 };
 
-/// Gives each block whose host is away to the first host that is here, has room for it and has no
-/// block. A host that has lost its block is a spare from then on.
-std::vector<RankBlock> with_spares(std::vector<RankBlock> blocks,
+/// Gives each range whose host is away to the first host that is here, has room for it and has no
+/// range. A host that has lost its range is a spare from then on.
+std::vector<RankRange> with_spares(std::vector<RankRange> ranges,
                                    const std::vector<Candidate>& hosts);
 
 struct WorldLimits {
-  std::size_t min_hosts = 0;  ///< how many must be here; 0: one for each block
+  std::size_t min_hosts = 0;  ///< how many must be here; 0: one for each range
   /// Whether the job can have that many ranks; empty: any number.
   std::function<bool(int ranks)> is_valid = {};
 };
 
-int count_ranks(const std::vector<RankBlock>& blocks);
+int count_ranks(const std::vector<RankRange>& ranges);
 
-/// The ranks of the next attempt: the blocks whose hosts are here, minus as many ranks at the end
+/// The ranks of the next attempt: the ranges whose hosts are here, minus as many ranks at the end
 /// as needed to make their number valid. Empty if too few hosts are here, or if no number is valid.
-std::vector<RankBlock> choose_world(std::vector<RankBlock> blocks,
+std::vector<RankRange> choose_world(std::vector<RankRange> ranges,
                                     const std::vector<Candidate>& hosts, const WorldLimits& limits);
 
 }  // namespace hgt

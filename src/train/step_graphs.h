@@ -11,12 +11,12 @@
 
 namespace hgt {
 
-/// Runs pieces of a step that queue the same work in every step as CUDA graphs: one launch instead
-/// of one per kernel. A collective within a piece cuts its graph (comm/between_graphs.h).
+/// Runs parts of a step that queue the same work in every step as CUDA graphs: one launch instead
+/// of one per kernel. A collective within a part cuts its graph (comm/between_graphs.h).
 class StepGraphs {
  public:
-  /// What identifies a piece: what it does, and to which block, in which slot; or which part of the
-  /// update it is.
+  /// What identifies a part of a step: what it does, and to which block, in which slot; or which
+  /// part of the update it is.
   struct Key {
     Action::Kind kind;
     int part = 0;
@@ -24,29 +24,29 @@ class StepGraphs {
     auto operator<=>(const Key&) const = default;
   };
 
-  /// If not `enabled`, and on the CPU, every piece is queued directly.
+  /// If not `enabled`, and on the CPU, every part is queued directly.
   StepGraphs(Stream stream, bool enabled)
       : stream_(stream), enabled_(enabled && !stream.device().is_cpu()) {}
 
-  /// Queues the work of `piece`. The first call runs it directly, because it may allocate what
+  /// Queues the work of `body`. The first call runs it directly, because it may allocate what
   /// later calls reuse (plans of products, scratch memory). The second call captures it, and later
   /// calls launch the graph.
-  template <class Piece>
-  void run(Key key, const Piece& piece) {
+  template <class Body>
+  void run(Key key, const Body& body) {
     if (enabled_)
-      run_as_graph(key, piece);
+      run_as_graph(key, body);
     else
-      piece();
+      body();
   }
-  /// Call this when the pieces would queue other work than was captured.
+  /// Call this when the parts would queue other work than was captured.
   void forget() { graphs_.clear(); }
 
  private:
-  void run_as_graph(Key key, const std::function<void()>& piece) {
+  void run_as_graph(Key key, const std::function<void()>& body) {
     const auto [found, first] = graphs_.try_emplace(key);
-    if (first) return piece();
+    if (first) return body();
     std::optional<CudaGraph>& graph = found->second;
-    if (!graph) graph.emplace(stream_.queue(), piece);
+    if (!graph) graph.emplace(stream_.queue(), body);
     graph->launch(stream_.queue());
   }
   const Stream stream_;

@@ -92,19 +92,19 @@ TEST_CASE("a manifest that is not whole, not ours or hostile is refused") {
   CHECK_THAT(refusal(seal(std::string(100000, '['))), Contains("the manifest is damaged"));
 }
 
-TEST_CASE("blocks of a tensor that are not whole or not in order are refused") {
-  const auto with_blocks = [](const std::string& blocks) {
+TEST_CASE("ranges of a tensor that are not whole or not in order are refused") {
+  const auto with_ranges = [](const std::string& ranges) {
     return refusal(with(R"("xxh3":"0123456789abcdef")",
-                        R"("header_xxh3":"0123456789abcdef","tensors":{"w":")" + blocks + "\"}"));
+                        R"("header_xxh3":"0123456789abcdef","tensors":{"w":")" + ranges + "\"}"));
   };
   const std::string hash = "0123456789abcdef";
-  CHECK(with_blocks(hash) == "");
-  CHECK(with_blocks(hash + " 4 " + hash + " 9223372036854775807 " + hash) == "");
+  CHECK(with_ranges(hash) == "");
+  CHECK(with_ranges(hash + " 4 " + hash + " 9223372036854775807 " + hash) == "");
   for (const char* bad : {"", " ", "4", "0123456789abcdef 4", "0123456789abcdef  0123456789abcdef"})
-    CHECK_THAT(with_blocks(bad), Catch::Contains("the manifest is damaged"));
+    CHECK_THAT(with_ranges(bad), Catch::Contains("the manifest is damaged"));
   for (const char* begin : {"0", "-1", "4.5", "x", "9223372036854775808"})
-    CHECK_THAT(with_blocks(hash + " " + begin + " " + hash),
+    CHECK_THAT(with_ranges(hash + " " + begin + " " + hash),
                Catch::Contains("blocks are not in order"));
-  CHECK_THAT(with_blocks(hash + " 8 " + hash + " 4 " + hash),
+  CHECK_THAT(with_ranges(hash + " 8 " + hash + " 4 " + hash),
              Catch::Contains("blocks are not in order"));
 }

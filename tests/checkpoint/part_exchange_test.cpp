@@ -53,8 +53,8 @@ std::vector<int> assembled(std::int64_t numel, Range local,
 
 }  // namespace
 
-TEST_CASE("ranks put their columns together, and each gets blocks in turn") {
-  constexpr std::int64_t kNumel = std::int64_t{5} << 19;  // 10 MiB: three blocks
+TEST_CASE("ranks put their columns together, and each gets ranges in turn") {
+  constexpr std::int64_t kNumel = std::int64_t{5} << 19;  // 10 MiB: three ranges
   const std::vector<int> given =
       assembled(kNumel, {0, kNumel / 2}, columns(std::int64_t{1} << 10, 1, 2));
   std::vector<int> expected(static_cast<std::size_t>(kNumel));
@@ -92,8 +92,8 @@ TEST_CASE("a rank without its group cannot put a tensor together") {
       Error);
 }
 
-TEST_CASE("blocks end at multiples of their largest number of elements") {
-  CHECK(blocks_of({3, 11}, 4) == std::vector<Range>{{3, 4}, {4, 8}, {8, 11}});
-  CHECK(blocks_of({4, 8}, 4) == std::vector<Range>{{4, 8}});
-  CHECK(blocks_of({5, 5}, 4).empty());
+TEST_CASE("ranges end at multiples of their largest number of elements") {
+  CHECK(ranges_of({3, 11}, 4) == std::vector<Range>{{3, 4}, {4, 8}, {8, 11}});
+  CHECK(ranges_of({4, 8}, 4) == std::vector<Range>{{4, 8}});
+  CHECK(ranges_of({5, 5}, 4).empty());
 }

@@ -37,7 +37,7 @@ TEST_CASE("tensors written are read back bit for bit, and the hashes agree") {
   TemporaryFolder folder;
   std::vector<float> a{1.5f, -0.0f, std::numeric_limits<float>::max(), 1e-42f, 3.0f, 4.0f};
   std::vector<float> b{7.0f}, none;
-  const std::vector<WrittenBlock> written = write_safetensors(
+  const std::vector<WrittenRange> written = write_safetensors(
       folder / "m.safetensors", {{"a", {2, 3}, Tensor(a.data(), {6})},
                                  {"empty \"x\"", {0, 4}, Tensor(none.data(), {0})},
                                  {"b", {}, Tensor(b.data(), {1})}});
@@ -48,9 +48,9 @@ TEST_CASE("tensors written are read back bit for bit, and the hashes agree") {
   CHECK(first.shape == std::vector<std::int64_t>{2, 3});
   REQUIRE(written.size() == 2);
   CHECK(written[1].tensor == 2);
-  const std::vector<float> back = read_whole(file, first, std::span(&written[0].block, 1));
+  const std::vector<float> back = read_whole(file, first, std::span(&written[0].range, 1));
   CHECK(std::memcmp(back.data(), a.data(), 24) == 0);
-  CHECK(read_whole(file, file.tensors()[2], std::span(&written[1].block, 1)) == b);
+  CHECK(read_whole(file, file.tensors()[2], std::span(&written[1].range, 1)) == b);
 }
 
 TEST_CASE("half precision is widened exactly") {
@@ -95,19 +95,19 @@ TEST_CASE("a header longer than its file is refused before anything is allocated
   }
 }
 
-TEST_CASE("a block that has wanted elements is read and checked as a whole, no other is") {
-  constexpr std::int64_t kBlock = 4 << 20;  // elements of 16 MiB
+TEST_CASE("a range that has wanted elements is read and checked as a whole, no other is") {
+  constexpr std::int64_t kRange = 4 << 20;  // elements of 16 MiB
   const TemporaryFolder folder;
-  std::vector<float> values(2 * kBlock + 5);
+  std::vector<float> values(2 * kRange + 5);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000);
   const Tensor all(values.data(), {std::ssize(values)});
   const std::string path = folder / "m.safetensors";
-  std::vector<HashedBlock> blocks;
-  for (const auto& [tensor, block] : write_safetensors(path, {{"w", {std::ssize(values)}, all}}))
-    blocks.push_back(block);
-  REQUIRE(blocks.size() == 3);
-  CHECK(blocks[2].begin == 8 * kBlock);
-  const HashedBlock whole{0, xxh3(std::as_bytes(std::span(values)))};  // as old manifests have it
+  std::vector<HashedRange> ranges;
+  for (const auto& [tensor, range] : write_safetensors(path, {{"w", {std::ssize(values)}, all}}))
+    ranges.push_back(range);
+  REQUIRE(ranges.size() == 3);
+  CHECK(ranges[2].begin == 8 * kRange);
+  const HashedRange whole{0, xxh3(std::as_bytes(std::span(values)))};  // as old manifests have it
   const SafetensorsFile intact = SafetensorsFile::open(path);
   CHECK(read_whole(intact, intact.tensors()[0], std::span(&whole, 1)) == values);
 
@@ -115,24 +115,24 @@ TEST_CASE("a block that has wanted elements is read and checked as a whole, no o
   File::open(path, O_WRONLY).write_at(data_start + 7, std::as_bytes(std::span("x", 1)));
   const SafetensorsFile file = SafetensorsFile::open(path);
   const TensorInfo& tensor = file.tensors()[0];
-  const auto read = [&](Range elements, std::span<const HashedBlock> expected) {
+  const auto read = [&](Range elements, std::span<const HashedRange> expected) {
     std::vector<float> out(static_cast<std::size_t>(elements.size()));
     const TensorPart part{elements, Tensor(out.data(), {std::ssize(out)})};
-    const std::vector<HashedBlock> all_expected(expected.begin(), expected.end());
+    const std::vector<HashedRange> all_expected(expected.begin(), expected.end());
     file.read({{&tensor, std::span(&part, 1), &all_expected}}, true);
     return out;
   };
-  const std::vector<float> wanted = read({kBlock, 2 * kBlock + 2}, blocks);
-  CHECK(std::equal(wanted.begin(), wanted.end(), values.begin() + kBlock));
+  const std::vector<float> wanted = read({kRange, 2 * kRange + 2}, ranges);
+  CHECK(std::equal(wanted.begin(), wanted.end(), values.begin() + kRange));
   const std::string refusal = path + " is damaged: tensor w does not have the manifest's hash";
-  CHECK_THROWS_WITH(read({kBlock - 1, kBlock}, blocks), refusal);
-  CHECK_THROWS_WITH(read({2 * kBlock, 2 * kBlock + 1}, std::span(&whole, 1)), refusal);
-  const HashedBlock last = blocks[2];
-  for (const HashedBlock bad :
-       {HashedBlock{last.begin + 2, last.hash}, HashedBlock{std::int64_t{1} << 62, last.hash}}) {
-    blocks[2] = bad;
-    CHECK_THROWS_WITH(read({2 * kBlock, 2 * kBlock + 1}, blocks), refusal);
+  CHECK_THROWS_WITH(read({kRange - 1, kRange}, ranges), refusal);
+  CHECK_THROWS_WITH(read({2 * kRange, 2 * kRange + 1}, std::span(&whole, 1)), refusal);
+  const HashedRange last = ranges[2];
+  for (const HashedRange bad :
+       {HashedRange{last.begin + 2, last.hash}, HashedRange{std::int64_t{1} << 62, last.hash}}) {
+    ranges[2] = bad;
+    CHECK_THROWS_WITH(read({2 * kRange, 2 * kRange + 1}, ranges), refusal);
   }
-  CHECK_THROWS_WITH(read({2 * kBlock, 2 * kBlock + 1}, {}), refusal);
-  CHECK_THROWS_WITH(read({2 * kBlock, 2 * kBlock + 1}, std::span(blocks).subspan(1)), refusal);
+  CHECK_THROWS_WITH(read({2 * kRange, 2 * kRange + 1}, {}), refusal);
+  CHECK_THROWS_WITH(read({2 * kRange, 2 * kRange + 1}, std::span(ranges).subspan(1)), refusal);
 }

@@ -24,7 +24,7 @@ TEST_CASE("tensors are rounded to the type they are written in, and hashed as th
   std::vector<WholeTensor> tensors;
   for (const DType dtype : dtypes)
     tensors.push_back({std::string(name_of(dtype)), {2, 3}, Tensor(values.data(), {6}), dtype});
-  const std::vector<WrittenBlock> written = write_safetensors(path, tensors);
+  const std::vector<WrittenRange> written = write_safetensors(path, tensors);
 
   const SafetensorsFile file = SafetensorsFile::open(path);
   REQUIRE(file.tensors().size() == dtypes.size());
@@ -39,7 +39,7 @@ TEST_CASE("tensors are rounded to the type they are written in, and hashed as th
                      [](float x) { return Half(x); });
     CHECK(tensor.name == name_of(*tensor.dtype));
     CHECK(tensor.shape == std::vector<std::int64_t>{2, 3});
-    CHECK(read_whole(file, tensor, std::span(&written[i].block, 1)) == expected);
+    CHECK(read_whole(file, tensor, std::span(&written[i].range, 1)) == expected);
   }
 }
 

@@ -18,16 +18,16 @@ struct WholeTensor {
 };
 
 /// Writes the parts that one rank has alone.
-inline std::vector<WrittenBlock> write_parts(const std::string& path,
+inline std::vector<WrittenRange> write_parts(const std::string& path,
                                              const std::vector<NamedTensor>& tensors) {
   PartsWriter writer;
-  std::vector<WrittenBlock> written = writer.write(path, tensors);
+  std::vector<WrittenRange> written = writer.write(path, tensors);
   writer.finish();
   return written;
 }
 
 /// Writes a file as one rank.
-inline std::vector<WrittenBlock> write_safetensors(const std::string& path,
+inline std::vector<WrittenRange> write_safetensors(const std::string& path,
                                                    const std::vector<WholeTensor>& tensors) {
   std::vector<NamedTensor> named;
   for (const WholeTensor& tensor : tensors)
@@ -37,13 +37,13 @@ inline std::vector<WrittenBlock> write_safetensors(const std::string& path,
   return write_parts(path, named);
 }
 
-/// Reads a whole tensor, with its blocks checked if they are given.
+/// Reads a whole tensor, with its ranges checked if they are given.
 inline std::vector<float> read_whole(const SafetensorsFile& file, const TensorInfo& tensor,
-                                     std::span<const HashedBlock> blocks = {}) {
+                                     std::span<const HashedRange> ranges = {}) {
   std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
   const TensorPart all{{0, tensor.numel()}, Tensor(values.data(), {tensor.numel()})};
-  const std::vector<HashedBlock> expected(blocks.begin(), blocks.end());
-  file.read({{&tensor, std::span(&all, 1), blocks.empty() ? nullptr : &expected}});
+  const std::vector<HashedRange> expected(ranges.begin(), ranges.end());
+  file.read({{&tensor, std::span(&all, 1), ranges.empty() ? nullptr : &expected}});
   return values;
 }
 

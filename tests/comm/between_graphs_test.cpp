@@ -33,7 +33,7 @@ const CudaModule& module() {
 
 }  // namespace
 
-TEST_CASE("collectives of a captured piece of work are entered by each launch of its graph") {
+TEST_CASE("collectives of captured work are entered by each launch of its graph") {
   const CudaQueue queue(Device::cuda(0), module());
   const auto comm = run_between_graphs(make_self_communicator(), queue);
   std::vector<float> values{1, 2};

@@ -8,9 +8,9 @@ using namespace hgt;
 
 namespace {
 
-std::vector<std::pair<int, int>> blocks(const std::vector<std::string>& hosts) {
+std::vector<std::pair<int, int>> ranks(const std::vector<std::string>& hosts) {
   std::vector<std::pair<int, int>> out;
-  for (const HostBlock& block : host_blocks(hosts)) out.emplace_back(block.first, block.size);
+  for (const RanksOfHost& host : ranks_of_hosts(hosts)) out.emplace_back(host.first, host.size);
   return out;
 }
 
@@ -51,13 +51,13 @@ bool are_equal(const std::vector<T>& one, const std::vector<T>& other) {
 }  // namespace
 
 TEST_CASE("hosts of a group are found if several ranks share one, and there are several") {
-  using Blocks = std::vector<std::pair<int, int>>;
-  CHECK(blocks({"a", "a", "b", "b"}) == Blocks{{0, 2}, {2, 2}});
-  CHECK(blocks({"a", "b", "b", "b", "c"}) == Blocks{{0, 1}, {1, 3}, {4, 1}});
-  CHECK(blocks({"a", "a"}).empty());
-  CHECK(blocks({"a", "b"}).empty());
-  CHECK(blocks({"a", "b", "a"}).empty());
-  CHECK(blocks({"a", "a", "", ""}).empty());
+  using Ranks = std::vector<std::pair<int, int>>;
+  CHECK(ranks({"a", "a", "b", "b"}) == Ranks{{0, 2}, {2, 2}});
+  CHECK(ranks({"a", "b", "b", "b", "c"}) == Ranks{{0, 1}, {1, 3}, {4, 1}});
+  CHECK(ranks({"a", "a"}).empty());
+  CHECK(ranks({"a", "b"}).empty());
+  CHECK(ranks({"a", "b", "a"}).empty());
+  CHECK(ranks({"a", "a", "", ""}).empty());
 }
 
 TEST_CASE("sums over two levels have the bits of one level, however many ranks the hosts have") {

@@ -46,8 +46,8 @@ struct Push {
   }
 
   /// What the host answers. It works in `there`, where files have the names that they have below
-  /// `here`. The launcher answers no more than `blocks` times.
-  std::string run(std::size_t blocks = 1000, bool has_mark = true) {
+  /// `here`. The launcher answers no more than `parts` times.
+  std::string run(std::size_t parts = 1000, bool has_mark = true) {
     AgentHost host;
     FileSender sender(host.io, files, there.path(), has_mark ? "" : "mark");
     PushFiles order = sender.order();
@@ -59,8 +59,8 @@ struct Push {
     host.run_until([&] {
       for (; answered < host.frames.size(); ++answered) {
         const Frame& frame = host.frames[answered];
-        if (frame.kind != MessageKind::kPullBlock && frame.kind != MessageKind::kPullHash) continue;
-        if (is_of_tokens(frame) && pulled++ >= blocks) return true;
+        if (frame.kind != MessageKind::kPullPart && frame.kind != MessageKind::kPullHash) continue;
+        if (is_of_tokens(frame) && pulled++ >= parts) return true;
         if (change && pulled == 3) write_file_atomically(source, text_of(10 * kMiB, 'y'));
         const auto send = [&](const auto& message) { host.link->send(message); };
         sender.answer(frame, {send, send});
@@ -73,8 +73,8 @@ struct Push {
   }
 
   bool is_of_tokens(const Frame& frame) const {
-    return frame.kind == MessageKind::kPullBlock &&
-           decode_payload<PullBlock>(frame.payload).file == 0;
+    return frame.kind == MessageKind::kPullPart &&
+           decode_payload<PullPart>(frame.payload).file == 0;
   }
 
   std::vector<std::string> parts() const {
@@ -89,7 +89,7 @@ struct Push {
   std::string source;
   PushedFiles files;
   bool change = false;
-  std::size_t pulled = 0;  // blocks of tokens
+  std::size_t pulled = 0;  // parts of tokens
   std::vector<std::string> notices;
 };
 
@@ -218,12 +218,12 @@ TEST_CASE("a launcher refuses to read what does not belong to a file of the job"
   Push push;
   asio::io_context io;
   FileSender sender(io, push.files, "", "");
-  const auto ask = [&](const PullBlock& wanted) {
-    return kind_of([&] { sender.answer({PullBlock::kKind, encode_payload(wanted)}, {}); });
+  const auto ask = [&](const PullPart& wanted) {
+    return kind_of([&] { sender.answer({PullPart::kKind, encode_payload(wanted)}, {}); });
   };
-  for (const PullBlock& wanted :
-       {PullBlock{3, 0, 1}, PullBlock{-1, 0, 1}, PullBlock{0, -1, 1}, PullBlock{0, 10 * kMiB, 1},
-        PullBlock{0, 0, 0}, PullBlock{0, 0, 8 << 20}, PullBlock{1, 0, 1}})
+  for (const PullPart& wanted :
+       {PullPart{3, 0, 1}, PullPart{-1, 0, 1}, PullPart{0, -1, 1}, PullPart{0, 10 * kMiB, 1},
+        PullPart{0, 0, 0}, PullPart{0, 0, 8 << 20}, PullPart{1, 0, 1}})
     CHECK(ask(wanted) == ErrorKind::kPeer);
   std::filesystem::resize_file(push.source, 5);
   CHECK(ask({0, 0, 100}) == ErrorKind::kData);
@@ -234,21 +234,21 @@ TEST_CASE("a launcher refuses to read what does not belong to a file of the job"
 TEST_CASE("an agent ends a stream on which files come that it has not asked for") {
   AgentHost host;
   SECTION("without an order") {
-    host.link->send(FileBlock{0, 0, "x"});
+    host.link->send(FilePart{0, 0, "x"});
   }
   SECTION("an order whose lists differ") {
     host.link->send(PushFiles{"b", "", {"a"}, {}, {}, 1, ""});
   }
-  SECTION("another block") {
+  SECTION("another part") {
     const TemporaryFolder there;
     host.link->send(PushFiles{"b", there.path(), {"a"}, {10}, {0}, 1, ""});
-    host.wait_for<PullBlock>();
-    host.link->send(FileBlock{0, 5, "x"});
+    host.wait_for<PullPart>();
+    host.link->send(FilePart{0, 5, "x"});
   }
   SECTION("a hash before the file") {
     const TemporaryFolder there;
     host.link->send(PushFiles{"b", there.path(), {"a"}, {10}, {0}, 1, ""});
-    host.wait_for<PullBlock>();
+    host.wait_for<PullPart>();
     host.link->send(FileHash{0, 5});
   }
   host.run_until([&] { return host.ended && host.lost; });

@@ -19,16 +19,16 @@ RosterHost host(const std::string& machine, int gpus = 0) {
 struct World {
   World(const std::vector<std::string>& machines, int workers, int gpus = 0) {
     for (const std::string& machine : machines) {
-      blocks.push_back({hosts.size(), workers});
+      ranges.push_back({hosts.size(), workers});
       hosts.push_back(host(machine, gpus));
       hosts.back().spec.name = "h" + std::to_string(hosts.size() - 1);
     }
   }
-  std::vector<HostRanks> placed() const { return place_ranks(hosts, blocks); }
-  std::string master() const { return find_master_address(hosts, blocks); }
+  std::vector<HostRanks> placed() const { return place_ranks(hosts, ranges); }
+  std::string master() const { return find_master_address(hosts, ranges); }
 
   std::vector<RosterHost> hosts;
-  std::vector<RankBlock> blocks;
+  std::vector<RankRange> ranges;
 };
 
 }  // namespace

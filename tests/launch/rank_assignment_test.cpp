@@ -8,7 +8,7 @@ namespace {
 
 using State = Candidate::State;
 
-/// Hosts a, b and so on in these states, each with a block of 2 ranks, except for the last, a
+/// Hosts a, b and so on in these states, each with a range of 2 ranks, except for the last, a
 /// spare.
 struct HostsAndSpare {
   explicit HostsAndSpare(const std::vector<State>& states) : hosts(states.size()) {
@@ -16,7 +16,7 @@ struct HostsAndSpare {
       hosts[i].spec.name = std::string(1, static_cast<char>('a' + i));
       hosts[i].spec.workers = 2;
       hosts[i].state = states[i];
-      if (i + 1 < hosts.size()) ranks.add_block(i, 2);
+      if (i + 1 < hosts.size()) ranks.add_range(i, 2);
     }
   }
   std::vector<RosterHost> hosts;
@@ -27,12 +27,12 @@ struct HostsAndSpare {
 
 TEST_CASE("a spare takes the ranks of a host that is away, and the user is told once") {
   HostsAndSpare job({State::kHere, State::kAway, State::kHere});
-  CHECK(job.ranks.has_block_of(State::kAway));
+  CHECK(job.ranks.has_range_of(State::kAway));
   CHECK(job.ranks.assign_spares() == std::vector<std::string>{"host c takes the ranks of host b"});
   CHECK(job.ranks.assign_spares().empty());
-  CHECK_FALSE(job.ranks.has_block_of(State::kAway));
+  CHECK_FALSE(job.ranks.has_range_of(State::kAway));
   REQUIRE(job.ranks.choose());
-  CHECK(job.ranks.world() == std::vector<RankBlock>{{0, 2}, {2, 2}});
+  CHECK(job.ranks.world() == std::vector<RankRange>{{0, 2}, {2, 2}});
   CHECK(job.ranks.runs_all());
   CHECK(job.ranks.runs_ranks(job.hosts[2]));
   CHECK_FALSE(job.ranks.runs_ranks(job.hosts[1]));
@@ -43,7 +43,7 @@ TEST_CASE("an attempt with fewer hosts can grow when another host is here") {
   CHECK_FALSE(job.ranks.choose());  // all are needed
   job.ranks.limit({.min_hosts = 1});
   REQUIRE(job.ranks.choose());
-  CHECK(job.ranks.world() == std::vector<RankBlock>{{0, 2}});
+  CHECK(job.ranks.world() == std::vector<RankRange>{{0, 2}});
   CHECK_FALSE(job.ranks.runs_all());
   CHECK_FALSE(job.ranks.can_grow());
   for (const std::size_t back : {1, 2}) {
@@ -59,16 +59,16 @@ TEST_CASE("hosts that have not answered are not counted on, but keep their ranks
   job.ranks.limit({.min_hosts = 1});
   CHECK(job.ranks.could_run());
   CHECK(job.ranks.assign_spares().empty());
-  CHECK(job.ranks.blocks() == std::vector<RankBlock>{{0, 2}, {1, 2}});
+  CHECK(job.ranks.ranges() == std::vector<RankRange>{{0, 2}, {1, 2}});
 }
 
-TEST_CASE("a block without a number gets as many ranks as its host reports") {
+TEST_CASE("a range without a number gets as many ranks as its host reports") {
   std::vector<RosterHost> hosts(1);
   RankAssignment ranks(hosts);
-  ranks.add_block(0, 0);
+  ranks.add_range(0, 0);
   ranks.count_workers();
-  CHECK(ranks.blocks() == std::vector<RankBlock>{{0, 0}});
+  CHECK(ranks.ranges() == std::vector<RankRange>{{0, 0}});
   hosts[0].spec.workers = 8;
   ranks.count_workers();
-  CHECK(ranks.blocks() == std::vector<RankBlock>{{0, 8}});
+  CHECK(ranks.ranges() == std::vector<RankRange>{{0, 8}});
 }

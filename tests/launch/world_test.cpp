@@ -8,37 +8,37 @@ namespace {
 
 constexpr Candidate kHere4{Candidate::State::kHere, 4}, kAway4{Candidate::State::kAway, 4},
     kCalled4{Candidate::State::kCalled, 4};
-const std::vector<RankBlock> kTwoOfFour{{0, 4}, {1, 4}};
+const std::vector<RankRange> kTwoOfFour{{0, 4}, {1, 4}};
 
 }  // namespace
 
-TEST_CASE("a spare takes exactly the block of the host that is away") {
+TEST_CASE("a spare takes exactly the range of the host that is away") {
   CHECK(with_spares(kTwoOfFour, {kHere4, kAway4, kHere4}) ==
-        std::vector<RankBlock>{{0, 4}, {2, 4}});
+        std::vector<RankRange>{{0, 4}, {2, 4}});
   CHECK(with_spares(kTwoOfFour, {kAway4, kHere4, kHere4}) ==
-        std::vector<RankBlock>{{2, 4}, {1, 4}});
+        std::vector<RankRange>{{2, 4}, {1, 4}});
 }
 
-TEST_CASE("each spare takes one block, the first spare the first block") {
+TEST_CASE("each spare takes one range, the first spare the first range") {
   CHECK(with_spares(kTwoOfFour, {kAway4, kAway4, kHere4}) ==
-        std::vector<RankBlock>{{2, 4}, {1, 4}});
+        std::vector<RankRange>{{2, 4}, {1, 4}});
   CHECK(with_spares(kTwoOfFour, {kAway4, kAway4, kHere4, kHere4}) ==
-        std::vector<RankBlock>{{2, 4}, {3, 4}});
+        std::vector<RankRange>{{2, 4}, {3, 4}});
 }
 
-TEST_CASE("a host whose block a spare has taken is a spare when it is back") {
-  const std::vector<RankBlock> taken{{0, 4}, {2, 4}};
+TEST_CASE("a host whose range a spare has taken is a spare when it is back") {
+  const std::vector<RankRange> taken{{0, 4}, {2, 4}};
   CHECK(with_spares(taken, {kHere4, kHere4, kHere4}) == taken);
   CHECK(with_spares(taken, {kHere4, kHere4, kAway4}) == kTwoOfFour);
 }
 
-TEST_CASE("a host that may still answer keeps its block") {
+TEST_CASE("a host that may still answer keeps its range") {
   CHECK(with_spares(kTwoOfFour, {kHere4, kCalled4, kHere4}) == kTwoOfFour);
 }
 
-TEST_CASE("blocks of hosts that are away are left out if enough are here") {
+TEST_CASE("ranges of hosts that are away are left out if enough are here") {
   const std::vector<Candidate> hosts{kAway4, kHere4};
-  CHECK(choose_world(kTwoOfFour, hosts, {.min_hosts = 1}) == std::vector<RankBlock>{{1, 4}});
+  CHECK(choose_world(kTwoOfFour, hosts, {.min_hosts = 1}) == std::vector<RankRange>{{1, 4}});
   CHECK(choose_world(kTwoOfFour, hosts, {.min_hosts = 2}).empty());
   CHECK(choose_world(kTwoOfFour, hosts, {}).empty());
   CHECK(choose_world(kTwoOfFour, {kHere4, kHere4}, {}) == kTwoOfFour);
@@ -50,9 +50,9 @@ TEST_CASE("ranks are left out at the end until their number is valid") {
                         {.is_valid = [=](int ranks) { return ranks == valid; }});
   };
   CHECK(with(8) == kTwoOfFour);
-  CHECK(with(6) == std::vector<RankBlock>{{0, 4}, {1, 2}});
-  CHECK(with(4) == std::vector<RankBlock>{{0, 4}});
-  CHECK(with(3) == std::vector<RankBlock>{{0, 3}});
+  CHECK(with(6) == std::vector<RankRange>{{0, 4}, {1, 2}});
+  CHECK(with(4) == std::vector<RankRange>{{0, 4}});
+  CHECK(with(3) == std::vector<RankRange>{{0, 3}});
   CHECK(with(9).empty());
 }
 
@@ -60,5 +60,5 @@ TEST_CASE("a spare that is away, is not here yet or has too little room takes no
   for (const Candidate& spare : {kAway4, kCalled4, Candidate{Candidate::State::kHere, 3}})
     CHECK(with_spares(kTwoOfFour, {kHere4, kAway4, spare}) == kTwoOfFour);
   CHECK(with_spares(kTwoOfFour, {kHere4, kAway4, {Candidate::State::kHere, 8}}) ==
-        std::vector<RankBlock>{{0, 4}, {2, 4}});
+        std::vector<RankRange>{{0, 4}, {2, 4}});
 }

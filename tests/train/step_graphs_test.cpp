@@ -18,12 +18,12 @@ using Catch::Contains;
 
 namespace {
 
-/// What a piece's second run says, in which it is captured.
-std::string captured(const CudaQueue& queue, const std::function<void(int run)>& piece) {
+/// What the second run of a part of a step says, in which it is captured.
+std::string captured(const CudaQueue& queue, const std::function<void(int run)>& body) {
   StepGraphs graphs(Stream(queue), true);
   int runs = 0;
   try {
-    for (int i = 0; i < 2; ++i) graphs.run({Action::Kind::kUpdate}, [&] { piece(++runs); });
+    for (int i = 0; i < 2; ++i) graphs.run({Action::Kind::kUpdate}, [&] { body(++runs); });
   } catch (const Error& e) {
     return e.message();
   }
@@ -32,7 +32,9 @@ std::string captured(const CudaQueue& queue, const std::function<void(int run)>&
 
 }  // namespace
 
-TEST_CASE("CUDA: a piece that does in a capture what CUDA forbids there fails in the emulation") {
+TEST_CASE(
+    "CUDA: a part of a step that does in a capture what CUDA forbids there fails in the "
+    "emulation") {
   if (!has_emulation()) return;
   const CudaQueue queue(Device::cuda(0)), other(Device::cuda(0));
   const CudaEvent event(queue);
@@ -70,7 +72,7 @@ TEST_CASE("CUDA: a piece that does in a capture what CUDA forbids there fails in
                                  Tensor(token.data(), {1}, DType::kI32, queue.device()), queue);
                       }),
              Contains("loading a kernel, which is launched for the first time: operation not"));
-  // A piece that hears of the failure and goes on fails all the same.
+  // A part that hears of the failure and goes on fails all the same.
   CHECK_THAT(captured(queue,
                       [&](int) {
                         try {

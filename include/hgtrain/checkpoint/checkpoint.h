@@ -146,7 +146,7 @@ class CheckpointWriter {
 };
 
 /// Reads the slices of `flat` from a checkpoint folder, and checks the hash of every file and of
-/// every block that has elements of them. If the checkpoint is damaged,
+/// every range that has elements of them. If the checkpoint is damaged,
 /// throws Error(kData), which names the file and the tensor, and in its hint the checkpoint before
 /// it. If it is whole but does not fit the table, or its optimizer has another state, throws
 /// Error(kConfig). After an error the content of `flat` is undefined. The parameters are read from

@@ -57,18 +57,18 @@ struct TensorPart {
   std::vector<TensorPart> runs() const;
 };
 
-/// A part of a tensor's bytes in a file, which ends at the next block's begin or with the tensor.
-struct HashedBlock {
+/// A range of a tensor's bytes in a file, which ends where the next one begins or with the tensor.
+struct HashedRange {
   std::int64_t begin = 0;
   std::uint64_t hash = 0;  ///< XXH3
-  bool operator==(const HashedBlock&) const = default;
+  bool operator==(const HashedRange&) const = default;
 };
 
-/// What is wanted of a tensor, whose blocks' hashes are checked if they are given.
+/// What is wanted of a tensor, whose ranges' hashes are checked if they are given.
 struct TensorRequest {
   const TensorInfo* tensor = nullptr;
   std::span<const TensorPart> parts;
-  const std::vector<HashedBlock>* blocks = nullptr;
+  const std::vector<HashedRange>* ranges = nullptr;
 };
 
 /// A safetensors file open for reading. Reads are thread-safe.
@@ -83,9 +83,9 @@ class SafetensorsFile {
   std::uint64_t header_hash() const { return header_hash_; }  ///< XXH3 of all bytes before the data
 
   /// Reads parts of tensors of tensors() (F32, BF16 or F16; others are an Error) in large pieces.
-  /// If the type of `values` is narrower, they are rounded to it. If blocks are given, every one
+  /// If the type of `values` is narrower, they are rounded to it. If ranges are given, every one
   /// that has elements of a part is read as a whole; Error(kData) names file and tensor if one does
-  /// not have its hash, or if these are no blocks of the tensor. `once`: nothing will read these
+  /// not have its hash, or if these are no ranges of the tensor. `once`: nothing will read these
   /// bytes again soon, so they go past the page cache. `done` is called with each tensor that is
   /// wanted once its parts are there, in the order in which the tensors lie in the file.
   void read(std::vector<TensorRequest> wanted, bool once = false,

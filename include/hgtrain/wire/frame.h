@@ -43,7 +43,7 @@ enum class MessageKind : std::uint8_t {
   kHostFacts = 47,
   kLinkListening = 48,
   kLinkMeasured = 49,
-  kPullBlock = 50,
+  kPullPart = 50,
   kPullHash = 51,
   kFilesReady = 52,
   kRankStopped = 53,
@@ -62,7 +62,7 @@ enum class MessageKind : std::uint8_t {
   kListenForLink = 75,
   kMeasureLink = 76,
   kPushFiles = 77,
-  kFileBlock = 78,
+  kFilePart = 78,
   kFileHash = 79,
   // to a command on another host (launch/remote_command.h)
   kRemoteCommand = 80,
