@@ -276,17 +276,22 @@ std::vector<Allocation> cuda_scratch(const Config& config,
 }  // namespace
 
 void require_gpu_widths(const ModelConfig& model, DType dtype) {
+  const auto key = [&](const char* name) { return family_key(family_of(model), name); };
+  const auto refuse = [&](const char* name, std::int64_t value, std::int64_t most,
+                          const std::string& where, const std::string& hint) {
+    if (value <= most) return;
+    throw Error(ErrorKind::kConfig,
+                fmt::format("model.{} = {} exceeds {}, the most that the GPU kernels support{}",
+                            key(name), value, most, where),
+                hint + ", or train on the CPU");
+  };
   const std::int64_t widest = cuda::kMaxRowBytes / static_cast<std::int64_t>(size_of(dtype));
-  if (model.hidden_size > widest)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("a hidden size of {} is more than the GPU kernels support: {} in {}",
-                            model.hidden_size, widest, name_of(dtype)),
-                "set bf16.enabled, which allows twice the size of fp32; or train on the CPU");
-  if (model.head_dim > cuda::kMaxHeadDim)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("heads of {} are wider than the GPU attention kernels support: {}",
-                            model.head_dim, cuda::kMaxHeadDim),
-                "use more heads, or train on the CPU");
+  refuse("hidden_size", model.hidden_size, widest, fmt::format(" in {}", name_of(dtype)),
+         dtype == DType::kF32
+             ? fmt::format("set bf16.enabled, which allows up to {}", cuda::kMaxRowBytes / 2)
+             : "use a narrower model");
+  refuse("head_dim", model.head_dim, cuda::kMaxHeadDim, "",
+         fmt::format("use more heads (model.{})", key("num_attention_heads")));
 }
 
 std::vector<Allocation> offloaded_memory(const Config& config, int stage) {

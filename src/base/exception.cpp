@@ -80,7 +80,7 @@ Error error_from(const std::exception& exception) {
   if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) return out_of_memory();
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&exception);
       file != nullptr && !is_lack_of_resources(file->code()))
-    return Error(ErrorKind::kData, fmt::format("cannot look at {}: {}", file->path1().string(),
+    return Error(ErrorKind::kData, fmt::format("cannot access {}: {}", file->path1().string(),
                                                file->code().message()));
   if (const auto* system = dynamic_cast<const std::system_error*>(&exception))
     return refused(*system);

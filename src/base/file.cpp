@@ -87,12 +87,12 @@ File File::open(const std::string& path, int flags, mode_t mode, ErrorKind kind)
   const int all_flags = flags | O_CLOEXEC | O_NONBLOCK;
   const int fd = retry([&] { return file_ops().open(path.c_str(), all_flags, mode); });
   if (fd < 0 && errno == ENXIO)
-    throw Error(kind, path + " is a pipe, a socket or a device that nobody listens at",
+    throw Error(kind, path + " is a pipe, a socket or a device that no process has open",
                 "name a regular file");
   if (fd < 0) throw_file_error((flags & O_CREAT) != 0 ? "create" : "open", path, errno, kind);
   File file(path, fd, kind);
   struct stat status {};
-  if (file_ops().fstat(fd, &status) < 0) file.fail("look at");
+  if (file_ops().fstat(fd, &status) < 0) file.fail("access");
   if (is_refused(status.st_mode, flags))
     throw Error(kind, fmt::format("{} is {}, not a file", path, name_of_kind(status.st_mode)),
                 "name a regular file");
@@ -111,7 +111,7 @@ File File::open_input(const std::string& path, ErrorKind kind, int wait_ms) {
   if (fd < 0) throw_file_error("open", path, errno, kind);
   File file(path, fd, kind);
   struct stat status {};
-  if (file_ops().fstat(fd, &status) < 0) file.fail("look at");
+  if (file_ops().fstat(fd, &status) < 0) file.fail("access");
   if (S_ISDIR(status.st_mode))
     throw Error(kind, fmt::format("{} is {}, not a file", path, name_of_kind(status.st_mode)),
                 "name a file in it");
@@ -152,7 +152,7 @@ File::~File() {
 
 std::int64_t File::size() const {
   struct stat status {};
-  if (file_ops().fstat(fd_, &status) < 0) fail("look at");
+  if (file_ops().fstat(fd_, &status) < 0) fail("access");
   return status.st_size;
 }
 

@@ -20,7 +20,7 @@ namespace {
 std::optional<struct stat> status_of(const std::string& path, ErrorKind kind) {
   struct stat status {};
   if (file_ops().stat(path.c_str(), &status) == 0) return status;
-  if (errno != ENOENT && errno != ENOTDIR) throw_file_error("look at", path, errno, kind);
+  if (errno != ENOENT && errno != ENOTDIR) throw_file_error("access", path, errno, kind);
   return std::nullopt;
 }
 

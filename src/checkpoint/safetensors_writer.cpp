@@ -34,7 +34,8 @@ void require_finite(const std::string& name, std::span<const Element> values, st
   const auto found = std::find_if(values.begin(), values.end(), is_bad);
   const auto value = static_cast<float>(*found);
   throw Error(ErrorKind::kCheck,
-              fmt::format("element {} of {} is {}", first + (found - values.begin()), name,
+              fmt::format("a value to be saved is not finite: element {} of {} is {}",
+                          first + (found - values.begin()), name,
                           std::isnan(value) ? "nan"
                           : value > 0       ? "inf"
                                             : "-inf"),

@@ -13,7 +13,7 @@ void ConfigSource::add_options(Options& options) {
 
 LoadResult ConfigSource::load(const std::vector<std::string>& overrides) const {
   if (world.value_or(1) < 1)
-    throw Error(ErrorKind::kConfig, "--world is not positive",
+    throw Error(ErrorKind::kConfig, fmt::format("--world {} is not positive", *world),
                 "leave it out if the number is unknown");
   return load_config(file, {overrides, world});
 }

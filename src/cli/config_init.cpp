@@ -43,7 +43,7 @@ class ConfigInit final : public Command {
     }
     const std::string path = path_.empty() ? preset_ + ".json" : path_;
     if (access(path.c_str(), F_OK) == 0)
-      throw Error(ErrorKind::kConfig, fmt::format("{} is there already", path),
+      throw Error(ErrorKind::kConfig, fmt::format("{} exists already", path),
                   fmt::format("name another: hgtrain config init {} PATH", preset_));
     write_new_file(path, text);
     tell("wrote {}: check data.train_data_path in it, then train: hgtrain --config {}\n", path,

@@ -43,7 +43,7 @@ class DataInspect final : public Command {
 
   int run(const std::vector<std::string>&) override {
     const TokenReport report = inspect(options_);
-    if (json_)  // text cut within a character is no UTF-8
+    if (json_)  // text cut within a character is not UTF-8
       say("{}\n", to_json(report).dump(2, ' ', false, ordered_json::error_handler_t::replace));
     else
       print(report);

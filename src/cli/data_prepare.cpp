@@ -135,7 +135,8 @@ class DataPrepare final : public Command {
     print_skipped(result.other_files, "of other kinds");
     print_skipped(result.json_files, "of JSON that is not an object on each line");
     if (!result.json_files.empty())
-      say("  of a JSON array, make a line of each element: jq -c '.[]' FILE > FILE.jsonl\n");
+      say("  to write each element of a JSON array on a line of its own: jq -c '.[]' FILE > "
+          "FILE.jsonl\n");
     if (result.bad_lines > 0)
       say("skipped: {}, the first is {}\n", human_plural(result.bad_lines, "bad line"),
           result.first_bad_line);

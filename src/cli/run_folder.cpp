@@ -298,14 +298,11 @@ void require_same_training(const nlohmann::json& previous, const nlohmann::json&
   }
   if (frozen.empty()) return;
   const std::string list = fmt::format("{}", fmt::join(frozen, "\n    "));
-  if (is_other_model)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("a resumed run cannot change its model:\n    {}", list),
-                "set it back, or start a new run with another --run_dir");
-  throw Error(ErrorKind::kConfig,
-              fmt::format("a resumed run cannot change its batches:\n    {}", list),
-              "set it back; or start a new run from this one's weights: model.init with the "
-              "checkpoint's folder, and another --run_dir");
+  throw Error(
+      ErrorKind::kConfig, fmt::format("a resumed run cannot change these keys:\n    {}", list),
+      is_other_model ? "set them back, or start a new run with another --run_dir"
+                     : "set them back; or start a new run from this one's weights: model.init with "
+                       "the checkpoint's folder, and another --run_dir");
 }
 
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now) {

@@ -43,7 +43,7 @@ std::optional<std::int64_t> SubmittedTraining::seconds() const {
   }
   if (out == 0)
     throw Error(
-        ErrorKind::kConfig, fmt::format("--time {} is no time limit", time),
+        ErrorKind::kConfig, fmt::format("--time {} is not a time limit", time),
         "use hours, minutes and seconds (12:00:00), minutes (90), or days and hours (2-00)");
   return out;
 }

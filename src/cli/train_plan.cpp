@@ -61,7 +61,7 @@ Devices devices_of(const std::vector<JobHost>& hosts, const TrainFlags& flags,
   Devices out{on_gpus ? "cuda" : "cpu", 0};
   out.on_one_machine = 1;
   if (!on_gpus && device != "cpu")
-    out.notice = "training on the CPUs of the hosts; on their GPUs: --device cuda";
+    out.notice = "the hosts train on their CPUs; to use their GPUs, add --device cuda";
   for (const JobHost& host : without_spares(hosts)) {
     out.workers += host.workers;
     out.on_one_machine = std::max<std::int64_t>(out.on_one_machine, host.workers);

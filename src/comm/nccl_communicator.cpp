@@ -23,7 +23,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::size_t kMaxStagedBytes = std::size_t{32} << 20;  ///< bytes
+constexpr std::size_t kMaxStagedBytes = std::size_t{32} << 20;
 
 /// Collectives on a queue of their own. The caller queues those of device memory, and the host
 /// never waits for them (CollectiveWatch).
@@ -262,8 +262,13 @@ class NcclCommunicator final : public Communicator {
     connection_.wait_until_ready(deadline);
     CudaEvent finished(queue_);
     finished.record(queue_);
-    connection_.wait_until([&] { return finished.done() || (connection_.ready(), false); },
-                           deadline);
+    connection_.wait_until(
+        [&] {
+          if (finished.done()) return true;
+          (void)connection_.ready();  // throws if the collective has failed
+          return false;
+        },
+        deadline);
   }
 
   void require_same_collective(const Announcement& mine) {

@@ -166,8 +166,10 @@ void check_lr_schedule(Loading& loading) {
   if (c.training.train_iters > 0 && end > c.training.train_iters)
     loading.problem_at(
         Severity::kNotice, given->first,
-        fmt::format("training.train_iters = {} is less than training.lr_schedule takes",
-                    c.training.train_iters));
+        fmt::format(
+            "training.lr_schedule takes {} steps, but training.train_iters = {}: the learning "
+            "rate will not reach the schedule's end",
+            end, c.training.train_iters));
 }
 
 void check_scheduler_length(Loading& loading) {

@@ -1,4 +1,5 @@
 // Section model: the names of HF's config.json, both GPT-2's and those of the other families.
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/config/config.h"
@@ -56,7 +57,11 @@ std::vector<Field> numbers() {
     return used(std::move(name), in(member), std::move(help)).at_least(0).at_most(0.999);
   };
   return {
-      used("hidden_act", in(&M::hidden_act), "activation of the MLP").aka({"activation_function"}),
+      used("hidden_act", in(&M::hidden_act),
+           fmt::format("activation of the MLP: {}; {} in families with a gate",
+                       fmt::join(activations_of(family_of("gpt2")), ", "),
+                       fmt::join(activations_of(family_of("llama")), ", ")))
+          .aka({"activation_function"}),
       used("norm_eps", in(&M::norm_eps), "epsilon of LayerNorm or RMSNorm")
           .above(0)
           .at_most(1)

@@ -15,7 +15,7 @@ struct AddedToken {
   std::int32_t id = 0;
   bool single_word = false;  ///< matches only if no word character is next to it
   bool lstrip = false;       ///< takes white space before it
-  bool rstrip = false;       ///< takes white space behind it
+  bool rstrip = false;       ///< takes white space after it
 };
 
 /// Finds added tokens in text: the leftmost first, of those the longest.

@@ -122,7 +122,8 @@ void check(const DataConfig& config, std::int64_t seq_length) {
                 "\"PREFIX\"}");
   if (!(config.valid_fraction >= 0 && config.valid_fraction < 1))
     throw Error(ErrorKind::kConfig,
-                fmt::format("data.valid_fraction = {} is not in [0, 1)", config.valid_fraction));
+                fmt::format("data.valid_fraction = {} must be at least 0 and less than 1",
+                            config.valid_fraction));
   if (config.valid_fraction > 0 && !config.valid.empty())
     throw Error(ErrorKind::kConfig, "data.valid_data_path and data.valid_fraction are both given",
                 "keep one of them");

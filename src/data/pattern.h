@@ -10,7 +10,7 @@
 
 namespace hgt {
 
-/// Finds every match in a text of valid UTF-8, one behind the other.
+/// Finds every match in a text of valid UTF-8, each after the one before.
 using Pattern = std::function<std::vector<Match>(std::string_view)>;
 
 /// {"String": "..."} or {"Regex": "..."} of a tokenizer.json.

@@ -108,10 +108,11 @@ std::size_t thread_count(std::int64_t asked) {
 
 [[noreturn]] void throw_no_text(const PrepareResult& result) {
   if (!result.json_files.empty())
-    throw Error(ErrorKind::kConfig,
-                fmt::format("the input holds no text: {} is JSON, but not an object on each line",
-                            result.json_files.front()),
-                "make a line of each element of an array: jq -c '.[]' FILE > FILE.jsonl");
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("the input holds no text: {} is JSON, but not an object on each line",
+                    result.json_files.front()),
+        "write each element of an array on a line of its own: jq -c '.[]' FILE > FILE.jsonl");
   if (result.bad_lines > 0)
     throw Error(ErrorKind::kConfig,
                 "the input holds no text: every line is bad; the first is " + result.first_bad_line,

@@ -80,7 +80,7 @@ PreparedFiles::PreparedFiles(std::string prefix, TokenType type, const Tokenizer
                 "it is how the files begin: --out data/text makes data/text.bin and data/text.idx");
   for (const char* extension : {".bin", ".idx", ".json", ".tokenizer"})
     if (!overwrite && path_exists(prefix_ + extension, ErrorKind::kConfig))
-      throw Error(ErrorKind::kConfig, fmt::format("{}{} is there already", prefix_, extension),
+      throw Error(ErrorKind::kConfig, fmt::format("{}{} exists already", prefix_, extension),
                   "choose another --out, or replace it with --overwrite");
   make_folders(parent_folder(prefix_));
   bin_ = open_locked(partial(".bin"), prefix_);

@@ -32,14 +32,14 @@ bool begins_with_long_object(std::string_view start) {
       ErrorKind::kData,
       fmt::format("{} has a JSON object that spans several lines; each line must hold one object",
                   path),
-      fmt::format("make a line of each object: {} > OUT.jsonl",
+      fmt::format("write each object on a line of its own: {} > OUT.jsonl",
                   shell_line({"jq", "-c", ".", path})));
 }
 
 [[noreturn]] void throw_json_array(const std::string& path) {
   throw Error(ErrorKind::kData,
-              fmt::format("{} begins with a JSON array, not with an object on a line", path),
-              fmt::format("make a line of each element: {} > OUT.jsonl",
+              fmt::format("{} is a JSON array; each line must hold one object", path),
+              fmt::format("write each element on a line of its own: {} > OUT.jsonl",
                           shell_line({"jq", "-c", ".[]", path})));
 }
 }  // namespace

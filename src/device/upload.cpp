@@ -9,13 +9,14 @@
 namespace hgt {
 namespace {
 
-constexpr std::size_t kChunkBytes = std::size_t{16} << 20;
+constexpr std::size_t kStagingBytes = std::size_t{16} << 20;
 
-struct Chunk {
-  Chunk(const CudaQueue& queue, std::size_t bytes)
-      : memory(allocate_pinned(queue.module(), bytes)), left(queue) {}
+/// Pinned memory on the way to the device.
+struct Staging {
+  Staging(const CudaQueue& queue, std::size_t bytes)
+      : memory(allocate_pinned(queue.module(), bytes)), copied(queue) {}
   PinnedMemory memory;
-  CudaEvent left;  ///< the device has copied it
+  CudaEvent copied;
 };
 
 }  // namespace
@@ -23,15 +24,15 @@ struct Chunk {
 void upload(void* to, const void* from, std::size_t bytes, Stream stream) {
   if (stream.device().is_cpu() || bytes == 0) return stream.copy(to, from, bytes);
   const CudaQueue& queue = stream.queue();
-  const std::size_t chunk_bytes = std::min(bytes, kChunkBytes);
-  std::array chunks{Chunk(queue, chunk_bytes), Chunk(queue, chunk_bytes)};
-  for (std::size_t at = 0, turn = 0; at < bytes; at += chunk_bytes, turn = 1 - turn) {
-    Chunk& chunk = chunks[turn];
-    chunk.left.wait();
-    const std::size_t count = std::min(chunk_bytes, bytes - at);
-    std::memcpy(chunk.memory.get(), static_cast<const std::byte*>(from) + at, count);
-    queue.copy(static_cast<std::byte*>(to) + at, chunk.memory.get(), count);
-    chunk.left.record(queue);
+  const std::size_t most = std::min(bytes, kStagingBytes);
+  std::array both{Staging(queue, most), Staging(queue, most)};
+  for (std::size_t at = 0, turn = 0; at < bytes; at += most, turn = 1 - turn) {
+    Staging& staging = both[turn];
+    staging.copied.wait();
+    const std::size_t count = std::min(most, bytes - at);
+    std::memcpy(staging.memory.get(), static_cast<const std::byte*>(from) + at, count);
+    queue.copy(static_cast<std::byte*>(to) + at, staging.memory.get(), count);
+    staging.copied.record(queue);
   }
   queue.synchronize();
 }

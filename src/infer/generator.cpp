@@ -17,7 +17,7 @@ Generator::Generator(const std::string& folder, const Options& options)
       table_(parameter_table(config_, false)),
       tokenizer_(Tokenizer::from_folder(folder)),
       end_ids_(end_ids(folder)),
-      device_(options.cuda, options.threads),
+      stream_(options.cuda, options.threads),
       dtype_(options.dtype),
       weights_(load_weights(folder, options.weights)) {}
 
@@ -37,8 +37,8 @@ StopReason Generator::run(std::span<const std::int32_t> prompt, std::int64_t max
   const std::int64_t context = context_length();
   const auto decoder = Decoder::create(
       config_, table_, tensor(weights_),
-      length < context ? length + std::min(context - length, max_tokens) : context, device_.get());
-  Sampler sampler(sampling, device_.get());
+      length < context ? length + std::min(context - length, max_tokens) : context, stream_.get());
+  Sampler sampler(sampling, stream_.get());
   // A vocabulary padded beyond the tokenizer's has ids without a text.
   const std::int64_t known = std::min(config_.vocab_size, tokenizer_->vocab_size());
   return generate([&](auto tokens) { return decoder->append(tokens).slice(0, 0, known); }, prompt,
@@ -56,7 +56,7 @@ Tensor Generator::tensor(const Buffer& weights) const {
 Buffer Generator::load_weights(const std::string& folder, const std::string& which) {
   Buffer weights("weights", table_.total * static_cast<std::int64_t>(size_of(dtype_)));
   load_hf_weights(folder, table_, tensor(weights), which);
-  return uploaded(std::move(weights), device_.get());
+  return uploaded(std::move(weights), stream_.get());
 }
 
 }  // namespace hgt

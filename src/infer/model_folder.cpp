@@ -27,7 +27,7 @@ std::vector<std::int32_t> end_ids_of(const std::string& path) {
       out.push_back(checked_cast<std::int32_t>(json_integer(id), "eos_token_id"));
     return out;
   } catch (const nlohmann::json::exception&) {
-    throw Error(ErrorKind::kData, path + " is damaged: its eos_token_id is no token id",
+    throw Error(ErrorKind::kData, path + " is damaged: its eos_token_id is not a token id",
                 "a number, or a list of numbers, is expected");
   } catch (Error& error) {
     throw error.in(path);
@@ -40,10 +40,9 @@ std::string find_model_folder(const std::string& path) {
   const std::string folder = checkpoint_folder(path);
   if (!is_folder(folder))
     throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
-                path.ends_with(".json")
-                    ? fmt::format("a config is not a model; for that of its run: --model runs/{}",
-                                  std::filesystem::path(path).stem().string())
-                    : "name a checkpoint, a run folder, or an HF model folder");
+                path.ends_with(".json") ? fmt::format("use --model runs/{}, the run of this config",
+                                                      std::filesystem::path(path).stem().string())
+                                        : "name a checkpoint, a run folder, or an HF model folder");
   if (path_exists(folder + "/config.json")) return folder;
   require_model_config(folder);
   throw Error(ErrorKind::kConfig,

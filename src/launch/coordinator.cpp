@@ -110,7 +110,7 @@ void Coordinator::stop(int signal, const std::string& by) {
   stages_.advance(Stage::kStopping);
 }
 
-void Coordinator::stop_for_another() {
+void Coordinator::stop_for_next_attempt() {
   if (stages_.stage() >= Stage::kStopping || !spawned_) return;
   commands_.command_all(encode_frame(MessageKind::kStop, ""));
   stages_.advance(Stage::kStopping);
@@ -301,7 +301,7 @@ bool Coordinator::are_gone() const {
 }
 
 /// Adds what is known of its host.
-Failure Coordinator::placed(Failure failure) const {
+Failure Coordinator::with_host(Failure failure) const {
   if (failure.rank >= 0)
     failure.host = static_cast<int>(ranks_[static_cast<std::size_t>(failure.rank)].host);
   failure.uncertainty_ns = hosts_[static_cast<std::size_t>(failure.host)].link->uncertainty_ns();
@@ -318,7 +318,7 @@ void Coordinator::fail(const Failure& failure) {
   }
   if (failure.by_peer && stages_.stage() < Stage::kAborting)
     blame_straggler(ranks_[static_cast<std::size_t>(failure.rank)]);
-  record_.failures.emplace(failure.key(), placed(failure));
+  record_.failures.emplace(failure.key(), with_host(failure));
   stages_.advance(Stage::kAborting);
 }
 
@@ -331,7 +331,7 @@ void Coordinator::blame_straggler(const RankView& waiting) {
   const auto hang = hang_watch_.straggler_behind(waiting);
   if (!hang) return;
   ask_for_stacks();
-  record_.failures.emplace(hang->rank, placed(failure_from_hang(*hang)));
+  record_.failures.emplace(hang->rank, with_host(failure_from_hang(*hang)));
 }
 
 /// Each rank writes the stacks of its threads to its log before it must end.

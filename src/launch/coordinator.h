@@ -49,7 +49,7 @@ class Coordinator {
   /// programs get the signal. `by` names it for the verdict: "SIGTERM", or a command.
   void stop(int signal, const std::string& by);
   /// hgtrain's workers finish their step and save, so that another attempt can resume from there.
-  void stop_for_another();
+  void stop_for_next_attempt();
   /// Passes on a signal that does not ask the job to stop; hgtrain's workers get `command` instead.
   void relay(int signal, MessageKind command);
   void kill();
@@ -68,6 +68,8 @@ class Coordinator {
 
   void spawn(const PortReserved& master);
 
+  // What agents tell of a rank, in this order: its heartbeats and events; that its control channel
+  // is broken; that its process has ended; that no process of its tree is left.
   template <class Message, class Act>
   void with(const Frame& frame, const Act& act);
   std::size_t host_of(const AgentLink& link) const;
@@ -77,11 +79,12 @@ class Coordinator {
   void on_broken(RankView& rank, const std::string& why);
   void on_ended(RankView& rank, const Ended& end);
   void on_gone(RankView& rank, const Gone& message);
+  /// Closes the control channel, because the rank sent what it must not.
   void break_channel(RankView& rank, const std::string& why);
   void pass_on(RankView& rank, const std::string& kind, const nlohmann::json& body);
   void fail(const Failure& failure);
-  Failure placed(Failure failure) const;
-  bool are_gone() const;
+  Failure with_host(Failure failure) const;
+  bool are_gone() const;  ///< all ranks
   void on_stage(Stage stage);
   void on_hang(const Hang& hang);
   void blame_straggler(const RankView& waiting);

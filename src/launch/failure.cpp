@@ -80,7 +80,7 @@ std::string reason_of(const Ended& end) {
   const std::string who = name ? fmt::format("was killed by SIG{} ({})", name, strsignal(signal))
                                : fmt::format("was killed by signal {}", signal);
   if (end.out_of_memory)
-    return fmt::format("{}: the kernel ran out of memory; it had used {:.1f} GiB", who,
+    return fmt::format("{}, because memory ran out; it had used {:.1f} GiB", who,
                        static_cast<double>(end.max_rss_kib) / (1 << 20));
   return WCOREDUMP(end.wait_status) ? who + ", core dumped" : who;
 }

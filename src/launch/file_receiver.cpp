@@ -109,11 +109,11 @@ void FileReceiver::receive() {
   received_ = pulled_ = partial_->size();
   const auto free = static_cast<std::int64_t>(fs::space(parent_folder(path_)).available);
   if (size() - received_ > free)
-    throw Error(ErrorKind::kData, fmt::format("{} MiB of {} are missing there, and {} MiB are free",
+    throw Error(ErrorKind::kData, fmt::format("it lacks {} MiB of {}, but has only {} MiB free",
                                               (size() - received_) >> 20, path_, free >> 20));
   link_.send(
-      Notice{fmt::format("host {} lacks {}: it gets {} MiB{}", order_.host, path_,
-                         (size() - received_) >> 20, received_ > 0 ? ", the rest of it" : "")});
+      Notice{fmt::format("host {} lacks {}: sending {}{} MiB", order_.host, path_,
+                         received_ > 0 ? "the remaining " : "", (size() - received_) >> 20)});
   pull();
 }
 

@@ -45,7 +45,7 @@ bool is_the_same(const Heartbeat& a, const Heartbeat& b) {
          std::tie(b.step, b.collective, b.phase, b.work, b.waits_for, b.waits_in);
 }
 
-/// The less of a rank, the further it is behind.
+/// How far a rank has come: the smaller, the further it is behind.
 auto advance(const Heartbeat& beat) {
   return std::tuple(beat.begun, !beat.waits_in.empty(), beat.collective);
 }
@@ -87,22 +87,23 @@ void Pulse::hear(const Heartbeat& beat, std::int64_t now_ns) {
 }
 
 std::chrono::nanoseconds Pulse::budget(std::chrono::nanoseconds limit) const {
-  const Habit* const habit = is_in_step(last) && steps.rounds >= kFirstSteps    ? &steps
-                             : is_in_evaluation(last) && evaluations.rounds > 0 ? &evaluations
-                                                                                : nullptr;
-  if (!habit) return limit;
-  return std::min(limit, std::max({std::chrono::nanoseconds(kTimesAsLong * habit->longest_ns),
+  const Pauses* const pauses = is_in_step(last) && steps.rounds >= kFirstSteps    ? &steps
+                               : is_in_evaluation(last) && evaluations.rounds > 0 ? &evaluations
+                                                                                  : nullptr;
+  if (!pauses) return limit;
+  return std::min(limit, std::max({std::chrono::nanoseconds(kTimesAsLong * pauses->longest_ns),
                                    limit / 10, std::chrono::nanoseconds(kMinBudget)}));
 }
 
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
-                              std::chrono::milliseconds silent, std::chrono::milliseconds still) {
+                              std::chrono::milliseconds silence_limit,
+                              std::chrono::milliseconds hang_limit) {
   const auto older = [now_ns](std::int64_t since_ns, std::chrono::nanoseconds limit) {
     return now_ns - since_ns >= limit.count();
   };
   const Pulse* quiet = nullptr;
   for (const Pulse& pulse : pulses)
-    if (older(pulse.heard_ns, pulse.greeted || pulse.stopped ? silent : still) &&
+    if (older(pulse.heard_ns, pulse.greeted || pulse.stopped ? silence_limit : hang_limit) &&
         (!quiet || pulse.heard_ns < quiet->heard_ns))
       quiet = &pulse;
   if (quiet) {
@@ -119,7 +120,7 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
   }
   if (pulses.empty()) return std::nullopt;
   if (!std::all_of(pulses.begin(), pulses.end(),
-                   [&](const Pulse& p) { return older(p.changed_ns, p.budget(still)); }))
+                   [&](const Pulse& p) { return older(p.changed_ns, p.budget(hang_limit)); }))
     return std::nullopt;
   const auto hung =
       std::min_element(pulses.begin(), pulses.end(), [](const Pulse& a, const Pulse& b) {

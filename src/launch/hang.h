@@ -21,12 +21,12 @@ struct Pulse {
 
   /// The longest pause without progress in steps, or in evaluations, after which the rank
   /// continued.
-  struct Habit {
+  struct Pauses {
     int rounds = 0;  ///< steps, or evaluations, that have ended
     std::int64_t longest_ns = 0;
   };
-  Habit steps = {};
-  Habit evaluations = {};
+  Pauses steps = {};
+  Pauses evaluations = {};
 
   void hear(const Heartbeat& beat, std::int64_t now_ns);
   /// How long the rank may make no progress in its phase: ten times its longest pause so far, but
@@ -45,11 +45,12 @@ struct Hang {
   std::string hint;
 };
 
-/// The rank that hangs, if any. That is a rank from which nothing came for `silent` (for `still`
-/// before its hello, unless it is stopped). Otherwise, if all ranks have made no progress for
-/// longer than their budgets, which are at most `still`, it is the rank that the others wait for:
-/// the one behind the others and, among several, the one that stopped first.
+/// The rank that hangs, if any. That is a rank from which nothing came for `silence_limit` (for
+/// `hang_limit` before its hello, unless it is stopped). Otherwise, if all ranks have made no
+/// progress for longer than their budgets, which are at most `hang_limit`, it is the rank that the
+/// others wait for: the one behind the others and, among several, the one that stopped first.
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
-                              std::chrono::milliseconds silent, std::chrono::milliseconds still);
+                              std::chrono::milliseconds silence_limit,
+                              std::chrono::milliseconds hang_limit);
 
 }  // namespace hgt

@@ -34,7 +34,7 @@ int workers_in(const std::string& text) {
   return number_in(text, "a number of workers", kMaxWorkersOfHost);
 }
 
-/// What is no part of a name, nor of a word that ssh gets.
+/// Characters that neither a name nor a word for ssh may have.
 bool is_odd(const std::string& text) {
   return text.empty() || text[0] == '-' ||
          std::any_of(text.begin(), text.end(), [](unsigned char c) {

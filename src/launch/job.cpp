@@ -138,7 +138,7 @@ class Job {
     if (!spec_.own_workers || stopping_ || done_ || is_growing_ || !roster_.can_grow()) return;
     notice("stopping after this step, so that hosts can join");
     is_growing_ = true;
-    coordinator_->stop_for_another();
+    coordinator_->stop_for_next_attempt();
   }
 
   /// What is equal for all hosts of this attempt.

@@ -263,7 +263,7 @@ std::string LocalRanks::port_user_at_the_end() const {
              : "";
 }
 
-/// Whoever waits for a rank that is stopped should know that it is no hang.
+/// Tells whoever waits for a stopped rank that it does not hang.
 void LocalRanks::name_if_stopped(const Worker& worker) {
   int& checks = stopped_checks_[worker.rank()];
   const bool was_stopped = checks >= kStoppedChecks;

@@ -75,11 +75,15 @@ std::pair<std::string, int> parse_endpoint(const std::string& endpoint) {
   return {host, port};
 }
 
+bool names_hosts(const HostFlags& flags) {
+  return !flags.hosts.empty() || !flags.hostfile.empty();
+}
+
 /// The place of node 0 in torchrun's words.
 void take_endpoint(HostFlags& flags) {
   if (flags.rdzv_endpoint.empty()) return;
-  if (!flags.hosts.empty() || !flags.hostfile.empty())
-    throw refused("--rdzv_endpoint is for nodes that nobody names",
+  if (names_hosts(flags))
+    throw refused("--rdzv_endpoint cannot be combined with --hosts or --hostfile",
                   "leave it out, or use --nnodes N in place of --hosts and --hostfile");
   if (!flags.master_addr.empty() || flags.master_port != 0)
     throw refused("--rdzv_endpoint and --master_addr or --master_port are both given",
@@ -87,7 +91,7 @@ void take_endpoint(HostFlags& flags) {
   std::tie(flags.master_addr, flags.master_port) = parse_endpoint(flags.rdzv_endpoint);
 }
 
-/// Each task is the host of its number.
+/// Requires a task for each of the named hosts: task number i runs on host number i.
 void require_task_for_each(const SchedulerTask& task, const std::vector<JobHost>& hosts) {
   if (task.num_tasks != std::ssize(hosts))
     throw refused(fmt::format("{} has started {} of this command, and there are {} hosts",
@@ -95,7 +99,7 @@ void require_task_for_each(const SchedulerTask& task, const std::vector<JobHost>
                   "start one on each host, in the order of the hosts");
 }
 
-/// Nobody has named the hosts.
+/// Takes the number of nodes and the place of node 0 from the scheduler, if no host is named.
 void take_nodes(const SchedulerTask& task, HostFlags& flags) {
   const std::string num_tasks = std::to_string(task.num_tasks);
   const bool is_range = flags.num_nodes.ends_with(':' + num_tasks);
@@ -112,7 +116,7 @@ void take_scheduler(HostFlags& flags) {
   const std::optional<SchedulerTask> task = scheduler_task(environment);
   if (!task) return take_pod(environment, flags);
   const char* const named = !flags.hosts.empty() ? "--hosts" : "--hostfile";
-  const bool are_named = !flags.hosts.empty() || !flags.hostfile.empty();
+  const bool are_named = names_hosts(flags);
   if (are_named && !flags.no_ssh)
     throw refused(fmt::format("{} has started {} of this command, and {} lets each of them start a "
                               "job of its own over ssh",
@@ -157,7 +161,7 @@ std::string machine_of(const Rendezvous& rendezvous) {
 }
 
 std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vector<JobHost>& hosts) {
-  const bool are_named = !flags.hosts.empty() || !flags.hostfile.empty();
+  const bool are_named = names_hosts(flags);
   const auto num_nodes = static_cast<std::int64_t>(hosts.empty() ? 1 : hosts.size());
   ErrorList wrong;
   if (flags.no_ssh && are_named && !flags.node_rank && num_nodes > 1)
@@ -175,7 +179,7 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
     wrong.add(refused(fmt::format("--node_rank {} does not fit a job of {} node{}",
                                   *flags.node_rank, num_nodes, num_nodes == 1 ? "" : "s"),
                       num_nodes == 1 ? "add --nnodes N, the number of nodes"
-                                     : fmt::format("0 to {}", num_nodes - 1)));
+                                     : fmt::format("use --node_rank 0 to {}", num_nodes - 1)));
   const std::int64_t timeout = flags.join_timeout_seconds.value_or(600);
   if (timeout < 1 || timeout > kMaxJoinSeconds)
     wrong.add(refused(fmt::format("--join_timeout {} is not a number of seconds from 1 to {}",

@@ -25,7 +25,7 @@ namespace {
 using State = Candidate::State;
 
 [[noreturn]] void throw_no_descriptor() {
-  throw Error(ErrorKind::kDevice, fmt::format("no socket: {}", std::strerror(errno)),
+  throw Error(ErrorKind::kDevice, fmt::format("cannot open a socket: {}", std::strerror(errno)),
               "too many files are open; raise the limit with `ulimit -n`");
 }
 
@@ -152,9 +152,9 @@ void Roster::gather() {
   }
   if (lost.empty()) return check_ready();
   const std::chrono::nanoseconds wait(std::max<std::int64_t>(0, fence_ns - now_ns()));
-  events_.notice(fmt::format("waiting {:.0f} s: then nothing of the job is left on {}",
-                             std::ceil(std::chrono::duration<double>(wait).count()),
-                             fmt::join(lost, ", ")));
+  events_.notice(
+      fmt::format("waiting {:.0f} s, after which no process of the job can be left on {}",
+                  std::ceil(std::chrono::duration<double>(wait).count()), fmt::join(lost, ", ")));
   is_fenced_ = true;
   timer_.expires_after(wait);
   timer_.async_wait([this, lost](const std::error_code& error) {

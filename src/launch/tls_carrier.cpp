@@ -25,7 +25,7 @@ std::pair<OwnedFd, OwnedFd> TlsCarrier::start() {
   OwnedFd in(fcntl(theirs.native_handle(), F_DUPFD_CLOEXEC, 3));
   OwnedFd out(fcntl(theirs.native_handle(), F_DUPFD_CLOEXEC, 3));
   if (in.get() < 0 || out.get() < 0)
-    throw Error(ErrorKind::kDevice, std::string("no descriptor: ") + std::strerror(errno),
+    throw Error(ErrorKind::kDevice, std::string("cannot copy a socket: ") + std::strerror(errno),
                 "too many files are open; raise the limit with `ulimit -n`");
   receive();
   send();

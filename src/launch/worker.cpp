@@ -234,7 +234,8 @@ void Worker::greet(const Frame& frame) {
                 fmt::format("it uses version {} of the control channel, but hgtrain uses {}",
                             hello.version, kProtocolVersion));
   if (hello.rank != rank())
-    throw Error(ErrorKind::kPeer, fmt::format("it says it is rank {}", hello.rank));
+    throw Error(ErrorKind::kPeer,
+                fmt::format("its first message says that it is rank {}", hello.rank));
   greeted_ = true;
   frames_.set_max_bytes(kMaxFrameBytes);
 }

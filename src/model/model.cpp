@@ -111,8 +111,8 @@ class TransformerModel final : public Model {
     return memory(slot).get("d_hidden");
   }
 
-  void loss_sum(int slot, double& out) const override {
-    sum(memory(slot).get("losses"), Tensor(&out, {1}, DType::kF64, stream_.device()), stream_);
+  void loss_sum(int slot, double* out) const override {
+    sum(memory(slot).get("losses"), Tensor(out, {1}, DType::kF64, stream_.device()), stream_);
   }
 
   void evaluate_block(int block, int slot, const MicroBatch& batch) override {
@@ -301,7 +301,7 @@ std::unique_ptr<Model> Model::create(const ModelConfig& config, const ParameterT
                 tensors_by_block(table, gradients), options, stream);
 }
 
-void Model::evaluate(const MicroBatch& batch, double& out) {
+void Model::evaluate(const MicroBatch& batch, double* out) {
   for (int block = 0; block < num_blocks(); ++block) evaluate_block(block, 0, batch);
   loss_sum(0, out);
 }

@@ -20,7 +20,7 @@ void for_pieces(ThreadPool& pool, std::span<const FlatPiece> pieces, const Fn& f
   });
 }
 
-/// out[i] = values[i], rounded to out's type. Does nothing if out is no tensor.
+/// out[i] = values[i], rounded to out's type. Does nothing if there is no `out`.
 inline void round_values(const Tensor& values, const Tensor& out) {
   if (!out) return;
   visit_element(values.dtype(), [&]<class From>(From) {

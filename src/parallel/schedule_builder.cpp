@@ -146,16 +146,18 @@ class Builder {
   /// Receives inputs in the order of the forwards, in which they are also sent, as far as their
   /// slots are free.
   void receive_inputs() {
-    for (; next_input_ < inputs_.size(); add(inputs_[next_input_++])) {
+    while (next_input_ < inputs_.size()) {
       const Progress& range = progress_[range_of(inputs_[next_input_].block)];
       if (inputs_[next_input_].micro >= range.left + range.slots) return;
+      add(inputs_[next_input_++]);
     }
   }
   /// Receives gradients in the order of the backwards, as far as their forwards are done.
   void receive_gradients() {
-    for (; next_gradient_ < output_gradients_.size(); add(output_gradients_[next_gradient_++])) {
+    while (next_gradient_ < output_gradients_.size()) {
       const Action& next = output_gradients_[next_gradient_];
       if (next.micro >= progress_[range_of(next.block)].forwards) return;
+      add(output_gradients_[next_gradient_++]);
     }
   }
 

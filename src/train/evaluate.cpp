@@ -56,7 +56,7 @@ double evaluate_model(const Config& config, const std::string& weights, std::int
   const Groups groups(comm);
   const auto evaluate = [&](std::int64_t rows) {
     if (rows == 0) return;
-    model->evaluate(batch.stage_micro_batch(0, rows), *loss_sum.as<double>().data());
+    model->evaluate(batch.stage_micro_batch(0, rows), loss_sum.as<double>().data());
   };
   progress.phase = kEvaluationPhase;
   const double loss = mean_loss({config, groups, form, comm.rank(), comm.size(), true, stream,
@@ -64,7 +64,7 @@ double evaluate_model(const Config& config, const std::string& weights, std::int
                                 samples);
   if (!std::isfinite(loss))
     throw Error(ErrorKind::kCheck, fmt::format("the loss is {}", human_number(loss, 4)),
-                "the model's weights are not finite, or too large for the type computed in");
+                "use another checkpoint, from before its training diverged, or compute in fp32");
   return loss;
 }
 

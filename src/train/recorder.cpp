@@ -72,12 +72,11 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
 
 void Recorder::report_superseded() {
   if (!checkpoints_->left().empty())
-    notice(
-        fmt::format("{} checkpoints are renamed to {}",
-                    is_from_elsewhere(options_.run_dir)
-                        ? "the run goes on from a checkpoint that is none of its branch: its other"
-                        : "the run goes back: its later",
-                    fmt::join(checkpoints_->left(), ", ")));
+    notice(fmt::format("{} checkpoints are renamed to {}",
+                       is_from_elsewhere(options_.run_dir)
+                           ? "the run continues from a checkpoint of another branch: its own other"
+                           : "the run goes back: its later",
+                       fmt::join(checkpoints_->left(), ", ")));
   const std::vector<std::string> all = checkpoints_->superseded();
   if (config_.checkpoint.keep_last_n > 0 && !all.empty())
     notice(fmt::format("the next save removes {} (checkpoint.keep_last_n); 0 keeps them",

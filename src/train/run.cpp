@@ -153,7 +153,7 @@ void Run::measure_rates() {
   const DType dtype = config_.precision.compute_dtype();
   peak_rate_ = PeakRate::measure(stream_, dtype, comm_);
   if (options_.record_steps > 0) trace_.measure_ceilings(stream_, dtype);
-  restart_peak_memory();  // what it took is no part of training
+  restart_peak_memory();  // what it took does not belong to training
   if (stream_.device().is_cpu()) choose_cpu_products(cpu_name(), options_.run_dir);
 }
 

@@ -112,10 +112,11 @@ std::vector<std::string> origin_of(const std::string& run_dir) {
   if (!origin || origin->checkpoint.empty()) return {};
   const std::string folder = origin_folder(run_dir, *origin);
   if (!path_exists(folder))
-    throw Error(ErrorKind::kData,
-                fmt::format("{} has no checkpoint since it started from {}, and that is gone",
-                            run_dir, folder),
-                "name the checkpoint to resume from: --resume PATH");
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("{} has saved no checkpoint yet, and the one that it began at, {}, is gone",
+                    run_dir, folder),
+        "name the checkpoint to resume from: --resume PATH");
   return {folder};
 }
 

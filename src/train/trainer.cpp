@@ -255,7 +255,7 @@ void Trainer::forward(const Action& action) {
   pipeline_->before_forward(action);
   run_block(action, [&] {
     model.forward(action.block, model_slot(action), micro_in(action.slot));
-    if (is_head) model.loss_sum(model_slot(action), *loss_sums_.as<double>().data());
+    if (is_head) model.loss_sum(model_slot(action), loss_sums_.as<double>().data());
   });
   if (is_head && parts_.plan.gives_losses())
     parts_.stream.copy(exchange_->loss(parts_.plan.micro_batches.begin + action.micro),
@@ -381,7 +381,7 @@ void Trainer::evaluate(const std::vector<Action>& actions, std::int64_t rows) {
       pipeline_->before_forward(action);
       parts_.model.evaluate_block(action.block, action.slot, micro_in(action.slot));
       if (parts_.plan.shape.is_head(action.block))
-        parts_.model.loss_sum(action.slot, loss_sums_.as<double>()[action.micro]);
+        parts_.model.loss_sum(action.slot, &loss_sums_.as<double>()[action.micro]);
     } else {
       execute(action);
     }

@@ -95,7 +95,7 @@ void compute_alone(const Config& job, const Coordinates& at, const CudaQueue& qu
   for (int block = 0; block < model->num_blocks(); ++block) model->forward(block, 0, batch);
   for (int block = model->num_blocks(); block-- > 0;) model->backward(block, 0, batch);
   const Buffer loss("loss to try products with", sizeof(double), device);
-  model->evaluate(batch, loss.as<double>().front());
+  model->evaluate(batch, loss.as<double>().data());
   queue.synchronize();
 }
 

@@ -34,8 +34,8 @@ void measure(ControlChannel& channel, const BenchCommRequest& request) {
           fmt::format("{} elements are wrong after {} of {} bytes",
                       size["wrong"].get<std::int64_t>(), request.op,
                       size["bytes"].get<std::int64_t>()),
-          "run it again: a wrong element each time is a bug in hgtrain, to be reported with "
-          "the table; one now and then is damaged memory or a damaged network");
+          "run it again; if elements are wrong each time, report it with the table, because it is "
+          "a bug in hgtrain; if only now and then, memory or the network is damaged");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ struct Environment {
   std::string network_host = "127.0.0.1";
 };
 
-/// Error(kConfig) names a variable that is no number or out of range.
+/// Error(kConfig) names a variable that is not a number, or is out of range.
 Environment read_environment();
 
 }  // namespace hgt

@@ -31,9 +31,9 @@ namespace hgt {
 namespace {
 
 /// The communicators of the job, once they exist, which the control channel aborts.
-class Group {
+class JobCommunicators {
  public:
-  /// The group owns the queue, if there is one, from now on.
+  /// Takes the queue, if there is one.
   const Groups& connect(ControlChannel& channel, const Config& config,
                         const Environment& environment, std::unique_ptr<CudaQueue> queue,
                         const OwnerFiles::Folders& folders) {
@@ -127,11 +127,11 @@ class TrainWorker {
         channel_(ControlChannel::open({
             .stop = [this] { requests_.stop = true; },
             .checkpoint = [this] { requests_.checkpoint = true; },
-            .abort = [this](const std::string&) { group_.abort(); },
+            .abort = [this](const std::string&) { communicators_.abort(); },
             .lost =
                 [this] {
-                  group_.abort();
-                  group_.abort_saves();
+                  communicators_.abort();
+                  communicators_.abort_saves();
                 },
             .show_stacks = show_stacks,
         })) {}
@@ -142,11 +142,11 @@ class TrainWorker {
       status = train(request);
     } catch (const std::exception& e) {
       status = report(*channel_, error_from(e));
-      group_.abort();
+      communicators_.abort();
     }
     run_.reset();  // a save under way is finished
-    if (status != 0 && status != kExitStoppedEarly) group_.abort_saves();
-    group_.leave();
+    if (status != 0 && status != kExitStoppedEarly) communicators_.abort_saves();
+    communicators_.leave();
     return status;
   }
 
@@ -169,10 +169,10 @@ class TrainWorker {
                warm_up(config_, environment.rank, environment.world_size, *channel_, *compute));
     }
     channel_->progress().phase = "connecting";
-    const Groups& groups = group_.connect(*channel_, config_, environment, std::move(queue),
-                                          folders_of_job(request, config_, environment));
+    const Groups& groups = communicators_.connect(*channel_, config_, environment, std::move(queue),
+                                                  folders_of_job(request, config_, environment));
     const RunOptions options{request.run_dir, request.resume, request.record_steps};
-    run_.emplace(config_, options, groups, *channel_, requests_, compute, group_.savers());
+    run_.emplace(config_, options, groups, *channel_, requests_, compute, communicators_.savers());
     const RunOutcome outcome = run_->train();
     if (environment.rank == 0)
       channel_->send("done",
@@ -184,7 +184,7 @@ class TrainWorker {
   Requests requests_;
   const StopSignals signals_;
   std::optional<LogSession> log_;  ///< its thread comes after the signals
-  Group group_;
+  JobCommunicators communicators_;
   const std::unique_ptr<ControlChannel> channel_;
   Config config_;
   std::optional<TrainingRun> run_;  ///< is destroyed after its error was reported

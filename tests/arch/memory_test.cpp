@@ -16,12 +16,24 @@
 
 using namespace hgt;
 
+using Catch::EndsWith;
+using Catch::StartsWith;
+
 namespace {
 
 std::int64_t bytes_of(const Config& config, int threads, const std::string& name) {
   for (const Allocation& a : memory_table(config, threads))
     if (a.name == name) return a.bytes;
   return -1;
+}
+
+Error refusal(const ModelConfig& model, DType dtype) {
+  try {
+    require_gpu_widths(model, dtype);
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ErrorKind::kInternal, "it was not refused");
 }
 
 }  // namespace
@@ -95,13 +107,17 @@ TEST_CASE("a model that is too wide for the GPU's kernels is refused") {
     model.hidden_size = cuda::kMaxRowBytes / static_cast<std::int64_t>(size_of(type));
     CHECK_NOTHROW(require_gpu_widths(model, type));
     ++model.hidden_size;
-    CHECK_THROWS_AS(require_gpu_widths(model, type), Error);
+    const Error error = refusal(model, type);
+    CHECK_THAT(error.message(), StartsWith("model.n_embd = ") && EndsWith(name_of(type).data()));
+    CHECK(error.hint() == (type == DType::kF32
+                               ? "set bf16.enabled, which allows up to 8192, or train on the CPU"
+                               : "use a narrower model, or train on the CPU"));
   }
   model.hidden_size = 768;
   model.head_dim = cuda::kMaxHeadDim;
   CHECK_NOTHROW(require_gpu_widths(model, DType::kF32));
   ++model.head_dim;
-  CHECK_THROWS_AS(require_gpu_widths(model, DType::kF32), Error);
+  CHECK(refusal(model, DType::kF32).hint() == "use more heads (model.n_head), or train on the CPU");
 }
 
 TEST_CASE("on a GPU the memory table leaves room for CUDA's libraries, and for NCCL") {

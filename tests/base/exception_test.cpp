@@ -57,7 +57,7 @@ TEST_CASE("a file that the system does not show is named") {
   const Error error = error_from(std::filesystem::filesystem_error(
       "status", "run/x", std::make_error_code(std::errc::permission_denied)));
   CHECK(error.kind() == ErrorKind::kData);
-  CHECK(error.message() == "cannot look at run/x: Permission denied");
+  CHECK(error.message() == "cannot access run/x: Permission denied");
 }
 
 TEST_CASE("a file that cannot be examined because resources are short is not damaged data") {

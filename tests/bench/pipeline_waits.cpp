@@ -53,7 +53,7 @@ class SleepingModel final : public Model {
   Tensor residual_gradient(int slot, const MicroBatch& batch) override {
     return model_->residual_gradient(slot, batch);
   }
-  void loss_sum(int slot, double& out) const override { model_->loss_sum(slot, out); }
+  void loss_sum(int slot, double* out) const override { model_->loss_sum(slot, out); }
   void evaluate_block(int block, int slot, const MicroBatch& batch) override {
     model_->evaluate_block(block, slot, batch);
   }

@@ -62,10 +62,13 @@ TEST_CASE(
   };
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   CHECK(error_of(0, -std::numeric_limits<float>::quiet_NaN(), DType::kF32) ==
-        "element 0 of w is nan");
-  CHECK(error_of(599'999, kInfinity, DType::kF32) == "element 599999 of w is inf");
-  CHECK(error_of(524'288, -kInfinity, DType::kBF16) == "element 524288 of w is -inf");
-  CHECK(error_of(7, 1e5f, DType::kF16) == "element 7 of w is inf");
+        "a value to be saved is not finite: element 0 of w is nan");
+  CHECK(error_of(599'999, kInfinity, DType::kF32) ==
+        "a value to be saved is not finite: element 599999 of w is inf");
+  CHECK(error_of(524'288, -kInfinity, DType::kBF16) ==
+        "a value to be saved is not finite: element 524288 of w is -inf");
+  CHECK(error_of(7, 1e5f, DType::kF16) ==
+        "a value to be saved is not finite: element 7 of w is inf");
   CHECK(error_of(8, 1e5f, DType::kBF16) == "");
 }
 

@@ -188,7 +188,8 @@ TEST_CASE("a state that is not finite on one rank is saved by none") {
   for (const std::string& error : errors)
     CHECK(error ==
           "checkpoint step_00000002 could not be written: "
-          "element 2 of exp_avg_sq.transformer.ln_f.weight is nan (rank 1)");
+          "a value to be saved is not finite: element 2 of exp_avg_sq.transformer.ln_f.weight is "
+          "nan (rank 1)");
   CHECK(list_folder(folder / "checkpoints") ==
         std::vector<std::string>{"latest", "origin", "step_00000001"});
 }

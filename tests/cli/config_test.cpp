@@ -54,7 +54,7 @@ TEST_CASE(
         std::string::npos);
   const Outcome again = run_program("config init quickstart " + folder.path() + "/quickstart.json");
   CHECK(again.status == 2);
-  CHECK(says(again, "is there already"));
+  CHECK(says(again, "exists already"));
 }
 
 TEST_CASE("the micro-batches that presets name for sizes of GPUs fit them") {

@@ -99,9 +99,9 @@ TEST_CASE("a resumed run keeps its model and its batches, but may read the data 
   CHECK_NOTHROW(change("/data/train_data_path", {"b"}));
   CHECK_NOTHROW(change("/data/train_data_path", {"b", "c"}));
   CHECK_THROWS_WITH(change("/model/n_layer", 2),
-                    "a resumed run cannot change its model:\n    model.n_layer: 2, was 1");
+                    "a resumed run cannot change these keys:\n    model.n_layer: 2, was 1");
   CHECK_THROWS_WITH(change("/data/seed", 2),
-                    "a resumed run cannot change its batches:\n    data.seed: 2, was 1");
+                    "a resumed run cannot change these keys:\n    data.seed: 2, was 1");
 }
 
 TEST_CASE("a damaged resolved.json is named, and a run without one can be resumed") {

@@ -26,7 +26,7 @@ TEST_CASE("a submitted training needs to know what it runs on, and has its confi
   CHECK_THAT(refused("missing.json --gpus 8"), Catch::Contains("missing.json"));
   for (const char* time : {"soon", "1:2:3:4", "0"})
     CHECK_THAT(refused(fmt::format("missing.json --gpus 8 --time {}", time)),
-               Catch::Contains("no time limit"));
+               Catch::Contains("is not a time limit"));
   CHECK_THAT(refused("missing.json --gpus 8 --account \"a'b\""), Catch::Contains("--account a'b"));
   for (const char* time : {"4", "4:59", "0:4:59", "0-0:4", "0-0:4:59"})
     CHECK_THAT(refused(kConfigOfGpt2 + " --gpus 8 --time " + time), Catch::Contains("too short"));

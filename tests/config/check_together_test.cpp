@@ -188,7 +188,7 @@ TEST_CASE("training.lr_schedule excludes a scheduler, and its numbers must fit t
   CHECK(contains(error(R"("type": "cosin")"), "did you mean \"cosine\"?"));
   CHECK(contains(
       problem_text(of(R"("type": "wsd", "warmup_iters": 6, "decay_iters": 5)"), Severity::kNotice),
-      "training.train_iters = 10 is less than training.lr_schedule takes"));
+      "but training.train_iters = 10: the learning rate will not reach the schedule's end"));
   Config scheduled = c;
   scheduled.scheduler.type = "WarmupLR";
   CHECK(config_from_resolved(to_json(scheduled)).scheduler.type == "WarmupLR");

@@ -88,13 +88,13 @@ TEST_CASE("the files do not depend on the number of threads") {
   CHECK_THAT(text_of(folder / "t1"), Catch::StartsWith(text + kEnd));
 }
 
-TEST_CASE("what is there already is kept unless --overwrite") {
+TEST_CASE("what exists already is kept unless --overwrite") {
   const TemporaryFolder folder;
   save(folder / "a.txt", "first");
   save(folder / "b.txt", "second");
   prepare({.inputs = {folder / "a.txt"}, .out = folder / "d"}, always);
   CHECK_THROWS_WITH(prepare({.inputs = {folder / "b.txt"}, .out = folder / "d"}, always),
-                    Contains("is there already"));
+                    Contains("exists already"));
   CHECK(text_of(folder / "d") == "first" + kEnd);
   prepare({.inputs = {folder / "b.txt"}, .out = folder / "d", .overwrite = true}, always);
   CHECK(text_of(folder / "d") == "second" + kEnd);
@@ -194,8 +194,8 @@ TEST_CASE("a file that is not text is refused if it is named, and skipped in a f
   };
   refuses("a.csv", "text\nx\n", "is a table");
   refuses("a.parquet", "PAR1", "is a table");
-  refuses("a.json", " [{\"text\": \"x\"}]", "begins with a JSON array");
-  refuses("a.jsonl", "[{\"text\": \"x\"}]", "begins with a JSON array");
+  refuses("a.json", " [{\"text\": \"x\"}]", "is a JSON array; each line must hold one object");
+  refuses("a.jsonl", "[{\"text\": \"x\"}]", "is a JSON array; each line must hold one object");
   refuses("u16.jsonl", std::string("{\0", 2), "NUL");
 
   save(folder / "in/a.csv", "text\nx\n");

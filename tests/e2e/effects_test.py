@@ -376,7 +376,9 @@ class EffectsTest(unittest.TestCase):
 
     def test_every_used_key_has_a_row(self):
         schema = json.loads(subprocess.run([job.PROGRAM, 'config', 'schema'], check=True, capture_output=True).stdout)
-        self.assertEqual(sorted(used_keys(schema)), sorted([*ROWS, *ON_A_GPU, *ON_HOSTS]))
+        keys, rows = set(used_keys(schema)), {*ROWS, *ON_A_GPU, *ON_HOSTS}
+        self.assertEqual(keys - rows, set(), 'no row for these keys')
+        self.assertEqual(rows - keys, set(), 'rows of keys that do not exist')
 
 
 def row_test(key, base, value, effect):

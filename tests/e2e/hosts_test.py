@@ -348,7 +348,7 @@ class HostsTest(HostsCase):
             out, err = self.run_on_hosts('--config', 'config.json', '--dry_run', *flags, hosts=None, cwd=folder,
                                          command=('train', '--hostfile', 'hostfile'))
             self.assertIn(f'"device": "{device}"', out)
-            self.assertEqual('training on the CPUs of the hosts; on their GPUs: --device cuda' in err, is_said)
+            self.assertEqual('the hosts train on their CPUs; to use their GPUs, add --device cuda' in err, is_said)
         _, err = self.run_on_hosts('--config', 'config.json', '--run_dir', 'run', '--device', 'cuda', cwd=folder, command=('train',), exit_code=3)
         for host in 'ab':
             self.assertIn(f'host {host} cannot be used: programs see 0 GPUs there, and 2 are asked for', err)

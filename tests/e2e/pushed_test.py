@@ -62,7 +62,7 @@ class PushedTest(HostsCase):
             (folder / 'text.txt').write_text((folder / 'text.txt').read_text() * 30)
             sh(PROGRAM, 'data', 'prepare', '--input', 'text.txt', '--out', 'large', cwd=folder)
             _, err = self.push(folder, 'run', '--data.train_data_path', 'large', exit_code=3)
-            self.assertRegex(err, rf'host b cannot be used: \d MiB of {folder}/large\.bin are missing there, and \d MiB are free')
+            self.assertRegex(err, rf'host b cannot be used: it lacks \d MiB of {folder}/large\.bin, but has only \d MiB free')
             self.assertFalse((folder / 'run/metrics.jsonl').exists())
 
     def test_weights_go_to_hosts_that_see_the_run_folder(self):

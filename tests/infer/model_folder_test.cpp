@@ -43,7 +43,7 @@ TEST_CASE("a folder that is not a model folder is refused with what it lacks") {
   make_folders(folder / "run/checkpoints");
   using Catch::Contains;
   CHECK_THROWS_WITH(find_model_folder(folder / "none"), Contains("is not a folder"));
-  CHECK(hint_of(folder / "gpt2.json").ends_with("--model runs/gpt2"));
+  CHECK(hint_of(folder / "gpt2.json") == "use --model runs/gpt2, the run of this config");
   CHECK_THROWS_WITH(find_model_folder(folder / "run"), Contains("has no checkpoint yet"));
   CHECK_THROWS_WITH(find_model_folder(folder.path()), Contains("has no config.json"));
 }

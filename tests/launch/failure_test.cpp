@@ -32,7 +32,7 @@ TEST_CASE("how a process ended, in words and as an exit code") {
   CHECK(exit_code_of(ended(SIGKILL)) == 137);
   CHECK(reason_of(ended(SIGKILL)) == "was killed by SIGKILL (Killed)");
   CHECK(reason_of(ended(SIGKILL, true)) ==
-        "was killed by SIGKILL (Killed): the kernel ran out of memory; it had used 3.0 GiB");
+        "was killed by SIGKILL (Killed), because memory ran out; it had used 3.0 GiB");
   CHECK(reason_of(ended(SIGABRT | 0x80)) == "was killed by SIGABRT (Aborted), core dumped");
   CHECK(reason_of(ended(SIGRTMIN + 1)).starts_with("was killed by signal"));
 }

@@ -101,7 +101,7 @@ TEST_CASE("a host gets the files that it lacks, and none again") {
   CHECK(push.pulled == 10);
   REQUIRE(push.notices.size() == 3);
   CHECK(push.notices[0] ==
-        fmt::format("host b lacks {}: it gets 10 MiB", push.there / "data/tokens"));
+        fmt::format("host b lacks {}: sending 10 MiB", push.there / "data/tokens"));
   CHECK(read_file(push.there / "data/tokens", 20 * kMiB) == push.content);
   CHECK(read_file(push.there / "data/empty", kMiB).empty());
   CHECK(read_file(push.there / "weights", kMiB) == "weights");

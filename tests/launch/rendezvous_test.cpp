@@ -87,7 +87,7 @@ TEST_CASE("torchrun's endpoint says where node 0 is; whoever can listen there is
     CHECK(has(refusal([&] { node_of({.num_nodes = "2", .rdzv_endpoint = wrong}); }),
               "is not an address of node 0"));
   CHECK(has(refusal([&] { node_of({.hosts = "a,b", .rdzv_endpoint = "a:1"}); }),
-            "--rdzv_endpoint is for nodes that nobody names"));
+            "--rdzv_endpoint cannot be combined with --hosts or --hostfile"));
   CHECK(
       has(refusal([&] { node_of({.num_nodes = "2", .master_addr = "a", .rdzv_endpoint = "a:1"}); }),
           "are both given"));

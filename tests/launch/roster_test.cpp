@@ -101,7 +101,7 @@ TEST_CASE("a job restarts on a host that was lost, when nothing of it can be lef
   CHECK(launcher.wait() == 0);
   CHECK(has(launcher.err(),
             "host b is lost: its connection has ended; restarting all 4 ranks (1 of 1)"));
-  CHECK(has(launcher.err(), "then nothing of the job is left on b"));
+  CHECK(has(launcher.err(), "after which no process of the job can be left on b"));
   for (const char* line : {"[r0] again 0\n", "[r3] again 3\n"}) CHECK(has(launcher.out(), line));
   CHECK_FALSE(has(launcher.out(), "left"));
 }

@@ -22,12 +22,12 @@ hgt::Buffer rounded(const std::vector<float>& values, hgt::DType dtype, hgt::Str
 /// The losses of a model on the CPU.
 inline double loss_sum(const hgt::Model& model, int slot = 0) {
   double sum = 0;
-  model.loss_sum(slot, sum);
+  model.loss_sum(slot, &sum);
   return sum;
 }
 inline double evaluate(hgt::Model& model, const hgt::MicroBatch& batch) {
   double sum = 0;
-  model.evaluate(batch, sum);
+  model.evaluate(batch, &sum);
   return sum;
 }
 

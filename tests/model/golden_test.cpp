@@ -129,7 +129,7 @@ struct FirstBatch {
     for (int block = 0; block < model->num_blocks(); ++block) model->forward(block, 0, micro);
     for (int block = model->num_blocks(); block-- > 0;) model->backward(block, 0, micro);
     const Buffer sum("loss", sizeof loss, stream.device());
-    model->loss_sum(0, *static_cast<double*>(sum.data()));
+    model->loss_sum(0, static_cast<double*>(sum.data()));
     stream.copy(&loss, sum.data(), sizeof loss);
     stream.copy(values.data(), gradients.data(), values.size() * sizeof values[0]);
     stream.synchronize();

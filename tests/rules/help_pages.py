@@ -28,4 +28,6 @@ problems += [f'README.md: no line for hgtrain {command}' for command in sorted(c
 problems += [f'README.md: hgtrain {command} is no command' for command in sorted(readme.keys() - commands.keys())]
 problems += [f'README.md says of hgtrain {command} "{text}"; hgtrain --help says "{commands[command]}"'
              for command, text in sorted(readme.items()) if text.replace('`', '') != commands.get(command, text.replace('`', ''))]
+if not problems and list(readme) != list(commands):
+    problems.append('README.md: the commands are in another order than in hgtrain --help')
 tree.finish(problems)

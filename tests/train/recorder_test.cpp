@@ -149,7 +149,7 @@ TEST_CASE("a run that starts from another run's checkpoint keeps none of the met
   CHECK(f.metrics().empty());
   REQUIRE(f.channel.bodies.size() == 2);
   CHECK(f.channel.bodies[0]["text"] ==
-        "the run goes on from a checkpoint that is none of its branch: its other checkpoints are "
+        "the run continues from a checkpoint of another branch: its own other checkpoints are "
         "renamed to step_00000001.superseded");
   CHECK_THAT(f.channel.bodies[1]["text"].get<std::string>(),
              Catch::EndsWith("metrics.superseded.jsonl"));

@@ -50,8 +50,7 @@ struct Half {
  private:
   static constexpr std::uint32_t kExponentShift = 13;  ///< mantissa bits a float has more
 
-  /// Denormals: their mantissa is put behind the smallest normal exponent, which is taken off
-  /// again.
+  /// A denormal's mantissa gets the smallest normal exponent, whose value is subtracted again.
   static float value(std::uint16_t bits) {
     const std::uint32_t sign = (bits & 0x8000u) << 16, magnitude = (bits & 0x7fffu)
                                                                    << kExponentShift;

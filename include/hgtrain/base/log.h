@@ -20,8 +20,8 @@ inline constexpr const char* kLogVariable = "HGTRAIN_LOG";
 /// none.
 LogLevel log_level_from_environment(LogLevel otherwise);
 
-/// While it lives, the lines of this process are written to stderr if they have its level, each
-/// with the time (UTC), `name` and its own level. One process makes at most one.
+/// While it lives, the lines of this process from `level` up are written to stderr, each with the
+/// time (UTC), `name` and its own level. One process makes at most one.
 class LogSession {
  public:
   /// If it is `asynchronous`, a thread writes the lines, so that a caller never waits for stderr.

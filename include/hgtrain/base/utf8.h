@@ -13,7 +13,7 @@ std::size_t valid_utf8_prefix(std::string_view text);
 /// 3-8; what Python's errors="replace" does).
 std::string replace_invalid_utf8(std::string_view text);
 
-/// The code point at `at` of valid UTF-8. Moves `at` behind it.
+/// The code point at `at` of valid UTF-8. Moves `at` past it.
 char32_t next_code_point(std::string_view text, std::size_t& at);
 
 }  // namespace hgt

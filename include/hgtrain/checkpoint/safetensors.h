@@ -64,7 +64,7 @@ struct HashedRange {
   bool operator==(const HashedRange&) const = default;
 };
 
-/// What is wanted of a tensor, whose ranges' hashes are checked if they are given.
+/// The parts of a tensor to read. If ranges are given, their hashes are checked.
 struct TensorRequest {
   const TensorInfo* tensor = nullptr;
   std::span<const TensorPart> parts;

@@ -57,7 +57,7 @@ struct CheckpointConfig {
 /// Section `activation_checkpointing`.
 struct RecomputeConfig {
   std::string mode = "none";    ///< none, selective, full
-  std::int64_t num_layers = 0;  ///< recompute this many first layers; 0: all
+  std::int64_t num_layers = 0;  ///< only the first num_layers layers; 0: all
 };
 
 /// The batch triple, resolved: train_batch_size = micro * accumulation * data-parallel size.

@@ -50,7 +50,7 @@ class Generator {
   const ParameterTable table_;
   const std::unique_ptr<Tokenizer> tokenizer_;
   const std::vector<std::int32_t> end_ids_;
-  ComputeStream device_;
+  ComputeStream stream_;
   const DType dtype_;
   const Buffer weights_;
 };

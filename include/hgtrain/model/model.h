@@ -126,13 +126,13 @@ class Model {
   virtual Tensor residual_gradient(int slot, const MicroBatch& batch) = 0;
   /// After forward(head): writes the sum of the losses of the slot's valid tokens to `out`, in
   /// device memory.
-  virtual void loss_sum(int slot, double& out) const = 0;
+  virtual void loss_sum(int slot, double* out) const = 0;
 
   /// Forward of one block without dropout or gradients; blocks as in `forward`. The slot must not
   /// be between a forward and its backward.
   virtual void evaluate_block(int block, int slot, const MicroBatch& batch) = 0;
   /// Calls evaluate_block for all blocks in slot 0, and then loss_sum.
-  void evaluate(const MicroBatch& batch, double& out);
+  void evaluate(const MicroBatch& batch, double* out);
 };
 
 /// The part of each block in a flat buffer; empty if there is no buffer.

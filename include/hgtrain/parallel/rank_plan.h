@@ -44,6 +44,7 @@ int ranks_of(const Config& config);
 /// The layout of the workers for which the config's batch was resolved.
 Layout layout_of(const Config& config);
 
+/// The schedule that the config names.
 PipelineSchedule pipeline_schedule(const ParallelismConfig& config);
 
 /// The number of gradients in one sum, which overlaps with the backward pass. On GPUs it is that of

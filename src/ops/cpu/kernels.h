@@ -52,7 +52,7 @@ void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& p
 /// else 0.
 void dropout_factors(const Dropout& options, std::int64_t sample, std::int64_t first,
                      std::int64_t count, float* factors);
-/// y = x + dropout(branch), or y = dropout(branch) if x is no tensor.
+/// y = x + dropout(branch), or y = dropout(branch) if there is no x.
 void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
                  ThreadPool& pool);
 void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,

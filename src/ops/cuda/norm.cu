@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kThreads<kHeld>, kBlocks<kWhole>)
     mean = mean_of<kLayer>(thread.sum(sum), width);
 #pragma unroll
     for (int v = 0; v < kHeld; ++v)
-      for (int i = 0; i < kVector<T>; ++i)  // 0 behind the row
+      for (int i = 0; i < kVector<T>; ++i)  // 0 beyond the row
         x[v][i] = thread.column<T>(v) + (kWhole ? 0 : i) < width ? x[v][i] - mean : 0;
   }
 #pragma unroll
