@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hgt {
@@ -33,6 +34,9 @@ Commands all_commands();
 
 /// The help page src/cli/NAME.md of a command, spaces in its name as '_' ("data_prepare").
 std::string_view help_page(std::string_view name);
+
+/// "data prepare" -> {"data", "prepare"}; the second is "" for a command of one word.
+std::pair<std::string, std::string> words_of(std::string_view name);
 
 /// The flags of a command, without its `--a.b.c VALUE` pairs: {"--json", "--log_level"}.
 std::vector<std::string> flag_names(Command& command);

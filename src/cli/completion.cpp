@@ -29,11 +29,10 @@ std::set<std::string> flags_of(Command& command) {
 Words all_words() {
   Words words;
   for (const auto& command : all_commands()) {
-    const std::string name(command->name());
-    const std::size_t space = name.find(' ');
-    words[""].insert(name.substr(0, space));
-    if (space != std::string::npos) words[name.substr(0, space)].insert(name.substr(space + 1));
-    words[name] = flags_of(*command);
+    const auto [first, second] = words_of(command->name());
+    words[""].insert(first);
+    if (!second.empty()) words[first].insert(second);
+    words[std::string(command->name())] = flags_of(*command);
   }
   words[""].insert("help");
   for (const std::string& flag : words["train"]) words[""].insert(flag);
@@ -90,9 +89,9 @@ std::string fish(const Words& words) {
   std::string out;
   for (const auto& [name, next] : words) {
     std::string condition = "__fish_use_subcommand";
-    if (const std::size_t space = name.find(' '); space != std::string::npos)
+    if (const auto [first, second] = words_of(name); !second.empty())
       condition = fmt::format("__fish_seen_subcommand_from {}; and __fish_seen_subcommand_from {}",
-                              name.substr(0, space), name.substr(space + 1));
+                              first, second);
     else if (!name.empty())
       condition = "__fish_seen_subcommand_from " + name;
     for (const std::string& word : next)
