@@ -1,5 +1,6 @@
 #include "hgtrain/base/host.h"
 
+#include <fstream>
 #include <unistd.h>
 
 #ifdef __x86_64__
@@ -11,6 +12,13 @@ namespace hgt {
 std::string host_name() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+std::string boot_id() {
+  std::string id;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::getline(file, id);
+  return id;
 }
 
 std::filesystem::path own_program() {

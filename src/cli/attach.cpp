@@ -33,9 +33,7 @@ class Attach final : public Command {
   std::string_view summary() const override {
     return "show the console of a run that another shell started";
   }
-  void add_options(Options& options) override {
-    options.add("RUN", run_, "folder of the run (default: the newest below runs/)");
-  }
+  void add_options(Options& options) override { options.add("RUN", run_, kRunHelp); }
 
   int run(const std::vector<std::string>&) override {
     const std::string folder = run_folder_of(run_);

@@ -56,9 +56,7 @@ class BenchComm final : public Command {
  private:
   int workers() const { return num_gpus_.value_or(num_workers_.value_or(2)); }
   void check_flags() const {
-    if (num_gpus_ && num_workers_)
-      throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers are both given",
-                  "use --num_gpus N for N GPUs, or --num_workers N for N workers on the CPU");
+    require_one_count(num_gpus_, num_workers_);
     if (oversubscribe_ && !num_gpus_)
       throw Error(ErrorKind::kConfig, "--oversubscribe needs --num_gpus",
                   "workers on the CPU share it anyway");

@@ -36,6 +36,13 @@ void check_range(const char* flag, std::int64_t value, std::int64_t min, std::in
                 fmt::format("{} {} is not between {} and {}", flag, value, min, max), hint);
 }
 
+void require_one_count(std::optional<std::int64_t> num_gpus,
+                       std::optional<std::int64_t> num_workers) {
+  if (num_gpus && num_workers)
+    throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers are both given",
+                "use --num_gpus N for N GPUs, or --num_workers N for N workers on the CPU");
+}
+
 void check_memory(const char* flag, std::int64_t bytes) {
   const std::int64_t free = free_memory();
   refuse_beyond(flag, bytes, free, human_bytes(free) + " are free");

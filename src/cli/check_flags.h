@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "hgtrain/machine/visible_gpus.h"
 
@@ -16,6 +17,10 @@ std::int64_t free_memory();
 /// Error(kConfig) unless min <= value <= max.
 void check_range(const char* flag, std::int64_t value, std::int64_t min, std::int64_t max,
                  const char* hint = "");
+
+/// Error(kConfig) if both are given: --num_gpus and --num_workers.
+void require_one_count(std::optional<std::int64_t> num_gpus,
+                       std::optional<std::int64_t> num_workers);
 
 /// Error(kDevice) if `flag` makes a command take more bytes than are free of this machine's memory,
 /// if that is known.

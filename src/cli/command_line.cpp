@@ -13,8 +13,8 @@
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/base/shell.h"
-#include "hgtrain/base/suggest.h"
 #include "hgtrain/base/terminal.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/config/schema.h"
 
 #include "command.h"

@@ -8,8 +8,8 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/json.h"
-#include "hgtrain/base/shorten.h"
 #include "hgtrain/base/terminal.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/config/schema.h"
 #include "hgtrain/report/human.h"
 

@@ -6,8 +6,8 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/shell.h"
-#include "hgtrain/base/suggest.h"
 #include "hgtrain/base/terminal.h"
+#include "hgtrain/base/text.h"
 
 #include "command.h"
 #include "commands.h"

@@ -76,7 +76,10 @@ void redirect(int fd, const char* file, int flags) {
 
 }  // namespace
 
-void require_own_start(bool detach, bool is_met_by_nodes) {
+void check_detach_flag(bool detach, bool dry_run, bool is_met_by_nodes) {
+  if (detach && dry_run)
+    throw Error(ErrorKind::kConfig, "--detach cannot be combined with --dry_run",
+                "a dry run ends at once: leave out --detach");
   if (detach && is_met_by_nodes)
     throw Error(ErrorKind::kConfig,
                 "--detach cannot be used on a node of a job that a scheduler has started",

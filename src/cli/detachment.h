@@ -27,8 +27,8 @@ class Detachment {
   bool has_started_ = false;
 };
 
-/// Error(kConfig) if `detach` is set for a job whose nodes were started one by one, for example by
-/// a scheduler.
-void require_own_start(bool detach, bool is_met_by_nodes);
+/// Error(kConfig) if `detach` is set for a dry run, or for a job whose nodes were started one by
+/// one, for example by a scheduler.
+void check_detach_flag(bool detach, bool dry_run, bool is_met_by_nodes);
 
 }  // namespace hgt

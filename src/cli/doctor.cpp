@@ -15,6 +15,7 @@
 #include "commands.h"
 #include "doctor_hosts.h"
 #include "doctor_report.h"
+#include "host_flags.h"
 #include "options.h"
 #include "worker_program.h"
 
@@ -57,13 +58,7 @@ class Doctor final : public Command {
   }
   void add_options(Options& options) override {
     options.add_flag("--json", json_, "print one JSON object instead");
-    options.add("--hosts", hosts_.hosts,
-                "check these hosts instead, over ssh: a:4,n[01-16]:8 with the workers of each");
-    options.add("-H,--hostfile", hosts_.hostfile,
-                "the same, from a file with lines of the form \"a slots=4\"");
-    options.add("-i,--include", hosts_.include,
-                "only these of the hosts, or slots of them: a@b:0,2-3");
-    options.add("-e,--exclude", hosts_.exclude, "leave out these hosts, or slots of them");
+    add_host_choice(options, hosts_, "check these hosts instead");
     options.add_flag("--links", links_, "measure the TCP connection between each two hosts, too");
     options.add("--ssh_port", hosts_.ssh_port, "port of the hosts' ssh servers (default: ssh's)");
   }

@@ -113,11 +113,10 @@ void add_unsplit_notice(const ParallelismConfig& asked, std::vector<Problem>& no
   add("context_parallel_size", asked.context_parallel_size);
   add("pipeline_parallel_size", asked.pipeline_parallel_size);
   if (!keys.empty())
-    notices.push_back({Severity::kNotice,
-                       fmt::format("eval does not split the model: each worker has all of it, in "
-                                   "spite of {}",
-                                   fmt::join(keys, " and ")),
-                       "", "", 0, ""});
+    notices.push_back(
+        notice(fmt::format("eval does not split the model: each worker has all of it, in "
+                           "spite of {}",
+                           fmt::join(keys, " and "))));
 }
 
 }  // namespace

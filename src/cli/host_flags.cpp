@@ -171,14 +171,18 @@ std::vector<std::string> mpirun_command(const std::vector<JobHost>& hosts,
 
 }  // namespace
 
-void add_host_options(Options& options, HostFlags& flags) {
+void add_host_choice(Options& options, HostFlags& flags, const char* does) {
   options.add("--hosts", flags.hosts,
-              "run on these hosts, over ssh: a:4,n[01-16]:8 with the workers of each");
+              fmt::format("{}, over ssh: a:4,n[01-16]:8 with the workers of each", does));
   options.add("-H,--hostfile", flags.hostfile,
               "the same, from a file with lines of the form \"a slots=4\"");
   options.add("-i,--include", flags.include,
               "only these of the hosts, or slots of them: a@b:0,2-3");
   options.add("-e,--exclude", flags.exclude, "leave out these hosts, or slots of them");
+}
+
+void add_host_options(Options& options, HostFlags& flags) {
+  add_host_choice(options, flags, "run on these hosts");
   options
       .add("--num_nodes,--nnodes", flags.num_nodes,
            "only the first N of the hosts; MIN:MAX: at most MAX, and MIN are enough (with "

@@ -10,8 +10,10 @@
 
 namespace hgt {
 
-/// The flags of `train` and `launch` about hosts, with the names that DeepSpeed and torchrun use.
-/// Each command adds the flags that count workers itself.
+/// The flags that choose hosts; `does` says what the command does on them.
+void add_host_choice(Options& options, HostFlags& flags, const char* does);
+/// The flags of `train` and `launch` about hosts, these among them, with the names that DeepSpeed
+/// and torchrun use. Each command adds the flags that count workers itself.
 void add_host_options(Options& options, HostFlags& flags);
 
 /// `--launcher slurm` replaces this process by srun, which starts the same command without

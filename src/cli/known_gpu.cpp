@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/suggest.h"
+#include "hgtrain/base/text.h"
 
 namespace hgt {
 namespace {

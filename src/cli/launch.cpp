@@ -122,10 +122,7 @@ class Launch final : public Command {
   }
 
   void check_detach() const {
-    require_own_start(detach_, spec_.rendezvous.has_value());
-    if (detach_ && dry_run_)
-      throw Error(ErrorKind::kConfig, "--detach cannot be combined with --dry_run",
-                  "a dry run ends at once: leave out --detach");
+    check_detach_flag(detach_, dry_run_, spec_.rendezvous.has_value());
     if (detach_ && spec_.log_dir.empty())
       throw Error(ErrorKind::kConfig, "--detach needs --log_dir",
                   "add --log_dir DIR, which keeps what the programs print once the shell is gone");
@@ -212,9 +209,7 @@ class Launch final : public Command {
 
   /// The number of workers that the flags ask for on each host.
   std::optional<int> asked_workers() const {
-    if (num_workers_ && num_gpus_)
-      throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers are both given",
-                  "keep one of them");
+    require_one_count(num_gpus_, num_workers_);
     if (num_workers_) check_range("--num_workers", *num_workers_, 1, kMaxWorkersOfHost);
     if (num_gpus_ == 0)
       throw Error(ErrorKind::kConfig, "--num_gpus 0 starts no program",

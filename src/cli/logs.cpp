@@ -46,7 +46,7 @@ class Logs final : public Command {
   std::string_view name() const override { return "logs"; }
   std::string_view summary() const override { return "print what the ranks of a run have logged"; }
   void add_options(Options& options) override {
-    options.add("RUN", run_, "folder of the run (default: the newest below runs/)");
+    options.add("RUN", run_, kRunHelp);
     options.add("--rank", ranks_, "whose logs: all (default), or 0,2-5");
     options.add("-n,--lines", lines_, "only the last N lines of each log");
     options.add_flag("-f,--follow", follow_,

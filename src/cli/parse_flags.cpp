@@ -11,7 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/shell.h"
-#include "hgtrain/base/suggest.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/config/schema.h"
 
 #include "foreign_flags.h"

@@ -8,6 +8,9 @@
 
 namespace hgt {
 
+/// The help of the argument RUN.
+inline constexpr const char* kRunHelp = "folder of the run (default: the newest below runs/)";
+
 /// The folder of the run that the user means: `run` itself or, if that is "", the run below runs/
 /// that was started last. Error(kConfig) if there is no run.
 std::string run_folder_of(const std::string& run);

@@ -17,7 +17,7 @@ class Status final : public Command {
     return "show how far a run is, and what each of its ranks does";
   }
   void add_options(Options& options) override {
-    options.add("RUN", run_, "folder of the run (default: the newest below runs/)");
+    options.add("RUN", run_, kRunHelp);
     options.add_flag("--json", json_, "print one JSON object instead");
   }
 

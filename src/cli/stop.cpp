@@ -16,7 +16,7 @@ class Stop final : public Command {
   std::string_view name() const override { return "stop"; }
   std::string_view summary() const override { return "ask a run to save and stop"; }
   void add_options(Options& options) override {
-    options.add("RUN", run_, "folder of the run (default: the newest below runs/)");
+    options.add("RUN", run_, kRunHelp);
     options.add_flag("--now", now_, "kill its ranks; save nothing");
   }
 

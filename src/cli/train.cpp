@@ -163,7 +163,7 @@ class Train final : public Command {
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));
     take_this_machine(flags_);
     if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
-    require_own_start(flags_.detach, rendezvous_.has_value());
+    check_detach_flag(flags_.detach, flags_.dry_run, rendezvous_.has_value());
     if (moves_to_first_host(flags_.detach, hosts_of(flags_))) {
       check_flags(flags_);
       return run_on_first_host(hosts_of(flags_), {}, {flags_.config, flags_.on_hosts.hostfile},

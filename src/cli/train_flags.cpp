@@ -22,9 +22,7 @@ void check_flags(const TrainFlags& flags) {
   };
   if (flags.config.empty())
     refuse("no config is named", "name one, as in --config configs/quickstart.json");
-  if (flags.num_gpus && flags.num_workers)
-    refuse("--num_gpus and --num_workers are both given",
-           "use --num_gpus N for N GPUs, or --num_workers N for N workers on the CPU");
+  require_one_count(flags.num_gpus, flags.num_workers);
   if (flags.num_gpus && flags.device == "cpu")
     refuse("--num_gpus cannot be combined with --device cpu",
            "for N workers on the CPU, use --num_workers N");
@@ -47,9 +45,6 @@ void check_flags(const TrainFlags& flags) {
       refuse(fmt::format("host {} has no number of workers", host.name),
              fmt::format("use --hosts {0}:4, or --num_workers N for all hosts without a number",
                          host.name));
-  if (flags.detach && flags.dry_run)
-    refuse("--detach cannot be combined with --dry_run",
-           "a dry run ends at once: leave out --detach");
   if (!flags.gpu.empty() && !flags.dry_run)
     refuse("--gpu needs --dry_run", "to train on N GPUs, use --num_gpus N");
   if (!flags.gpu.empty() && (flags.device == "cpu" || flags.num_workers))

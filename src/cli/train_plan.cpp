@@ -113,8 +113,7 @@ std::vector<Problem> notices_of(const LoadResult& loaded, const Devices& devices
   std::vector<Problem> notices;
   for (const Problem& problem : loaded.problems)
     if (problem.severity == Severity::kNotice) notices.push_back(problem);
-  if (!devices.notice.empty())
-    notices.push_back({Severity::kNotice, devices.notice, "", "", 0, ""});
+  if (!devices.notice.empty()) notices.push_back(notice(devices.notice));
   return notices;
 }
 
@@ -147,13 +146,11 @@ void check_tokenizer(const TokenizerConfig& wanted, const Vocabulary& vocabulary
                     vocabulary.size, path, tokenizer->vocab_size()),
         "prepare the data again");
   if (is_old && !tokenizer->ids_before().empty())
-    plan.notices.push_back(
-        {Severity::kNotice,
-         fmt::format("the data was prepared by an earlier version of hgtrain: its documents do not "
-                     "begin with token {}, which its tokenizer puts before each text. Prepare it "
-                     "again",
-                     tokenizer->ids_before().front()),
-         "", "", 0, ""});
+    plan.notices.push_back(notice(
+        fmt::format("the data was prepared by an earlier version of hgtrain: its documents do not "
+                    "begin with token {}, which its tokenizer puts before each text. Prepare it "
+                    "again",
+                    tokenizer->ids_before().front())));
 }
 
 /// The data's tokenizer is the one that is named, else the one of the model that training starts
@@ -181,12 +178,11 @@ void complete_token(TrainPlan& plan, std::optional<std::int64_t>& of_model,
   if (!of_model || *of_model >= plan.config.model.vocab_size)
     of_model = of_documents;
   else if (of_model != of_documents)
-    plan.notices.push_back({Severity::kNotice,
-                            fmt::format("the data's documents {0} with token {1}, but the model "
-                                        "expects texts that {0} with {2}: "
-                                        "set --model.{3} {1} to use the data's",
-                                        does, *of_documents, *of_model, key),
-                            "", "", 0, ""});
+    plan.notices.push_back(
+        notice(fmt::format("the data's documents {0} with token {1}, but the model "
+                           "expects texts that {0} with {2}: "
+                           "set --model.{3} {1} to use the data's",
+                           does, *of_documents, *of_model, key)));
 }
 
 /// The checkpoint that the flags resume from; "" if there is none.
@@ -244,10 +240,8 @@ void add_incomplete_notices(const TrainFlags& flags, const std::string& saved,
   if (flags.resume != "auto") return;
   for (const std::string& folder : list_incomplete(flags.run_dir)) {
     if (folder < saved) break;
-    notices.push_back({Severity::kNotice,
-                       fmt::format("{} is skipped: it has no {}, so it is not a whole checkpoint",
-                                   folder, kManifestName),
-                       "", "", 0, ""});
+    notices.push_back(notice(fmt::format(
+        "{} is skipped: it has no {}, so it is not a whole checkpoint", folder, kManifestName)));
   }
 }
 
@@ -302,13 +296,11 @@ void complete_from_data(TrainPlan& plan, const std::string& saved) {
                 "it is the id of the token that documents begin with");
   ModelConfig& model = config.model;
   if (vocabulary.size > 0 && model.vocab_size / 2 >= vocabulary.size)
-    plan.notices.push_back(
-        {Severity::kNotice,
-         fmt::format(
-             "model.vocab_size = {}, but the data's tokenizer has only {} tokens: the model "
-             "learns nothing about the others",
-             model.vocab_size, vocabulary.size),
-         "leave it out to take the data's", "", 0, ""});
+    plan.notices.push_back(notice(
+        fmt::format("model.vocab_size = {}, but the data's tokenizer has only {} tokens: the model "
+                    "learns nothing about the others",
+                    model.vocab_size, vocabulary.size),
+        "leave it out to take the data's"));
   complete_token(plan, model.eos_token_id, config.data.end_of_text, "eos_token_id", "end");
   if (vocabulary.begin_of_text >= 0)
     complete_token(plan, model.bos_token_id, vocabulary.begin_of_text, "bos_token_id", "begin");
@@ -381,9 +373,8 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   std::int64_t workers = devices.workers;
   if (first.config.elasticity.enabled && !counted) workers = max_that_fits(workers, fits);
   if (workers < devices.workers)
-    notices.push_back({Severity::kNotice,
-                       fmt::format("elasticity uses {} of {} workers", workers, devices.workers),
-                       "", "", 0, ""});
+    notices.push_back(
+        notice(fmt::format("elasticity uses {} of {} workers", workers, devices.workers)));
   const LoadResult loaded = load(workers);
   std::ranges::move(notices_of(loaded, devices), std::back_inserter(notices));
 

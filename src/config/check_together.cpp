@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/shorten.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/config/model_family.h"
 
 #include "loading.h"

@@ -4,19 +4,13 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/json.h"
-#include "hgtrain/base/shorten.h"
-#include "hgtrain/base/suggest.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/config/foreign_keys.h"
 
 #include "loading.h"
 
 namespace hgt {
 namespace {
-
-std::string trimmed(const std::string& key) {
-  const std::size_t first = key.find_first_not_of(" \t"), last = key.find_last_not_of(" \t");
-  return first == std::string::npos ? "" : key.substr(first, last - first + 1);
-}
 
 /// False if `table` has rows for some types, but none for this one.
 bool knows_type(const Field& table, const std::string& type) {

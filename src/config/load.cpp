@@ -68,6 +68,14 @@ void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>
 
 }  // namespace
 
+Problem notice(std::string message, std::string hint) {
+  Problem out;
+  out.severity = Severity::kNotice;
+  out.message = std::move(message);
+  out.hint = std::move(hint);
+  return out;
+}
+
 std::string Problem::where() const {
   constexpr std::size_t kMaxPointer = 300;
   if (pointer.size() > kMaxPointer)

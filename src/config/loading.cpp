@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hgtrain/base/shorten.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/config/model_family.h"
 
 #include "value.h"

@@ -6,7 +6,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
-#include "hgtrain/base/suggest.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/config/hf_config.h"
 #include "hgtrain/config/model_family.h"
 #include "hgtrain/config/run_checkpoints.h"

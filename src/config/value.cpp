@@ -8,8 +8,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/json.h"
-#include "hgtrain/base/shorten.h"
-#include "hgtrain/base/suggest.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/config/config.h"
 
 namespace hgt {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/suggest.h"
+#include "hgtrain/base/text.h"
 
 #include "byte_source.h"
 

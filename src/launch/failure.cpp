@@ -16,6 +16,16 @@
 #include "hgtrain/wire/messages.h"
 
 namespace hgt {
+namespace {
+
+/// Whether the same would happen in another attempt.
+bool is_permanent(int exit_code) {
+  const auto kind = static_cast<ErrorKind>(exit_code);
+  return kind == ErrorKind::kConfig || kind == ErrorKind::kDevice || kind == ErrorKind::kData ||
+         kind == ErrorKind::kCheck;
+}
+
+}  // namespace
 
 std::string Failure::culprit() const {
   return rank >= 0 ? fmt::format("rank {}", rank) : "host " + host_name;
@@ -28,7 +38,7 @@ Failure failure_from_event(int rank, const nlohmann::json& body) {
   out.at_ns = now_ns();
   out.exit_code = error.exit_code();
   out.by_peer = error.kind() == ErrorKind::kPeer;
-  out.permanent = error.kind() != ErrorKind::kInternal && !out.by_peer;
+  out.permanent = is_permanent(out.exit_code);
   out.message = error.message();
   out.hint = error.hint();
   out.context = error.context();
@@ -53,8 +63,7 @@ Failure failure_from_end(const Ended& end, bool own_workers) {
   out.exit_code = exit_code_of(end);
   if (own_workers) {
     out.by_peer = out.exit_code == static_cast<int>(ErrorKind::kPeer);
-    out.permanent = out.exit_code >= static_cast<int>(ErrorKind::kConfig) &&
-                    out.exit_code <= static_cast<int>(ErrorKind::kData);
+    out.permanent = is_permanent(out.exit_code);
   }
   out.reason = reason_of(end);
   out.hint = hint_of(end);

@@ -6,17 +6,12 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/text.h"
 
 namespace hgt {
 namespace {
 
 constexpr std::size_t kMaxDigits = 9;  // of an int
-
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
-}
 
 bool is_number(const std::string& text) {
   return !text.empty() && text.size() <= kMaxDigits &&

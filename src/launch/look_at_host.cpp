@@ -4,7 +4,6 @@
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <poll.h>
 #include <sstream>
 #include <sys/statvfs.h>
@@ -29,16 +28,9 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kLibrariesLimitNs = 3'000'000'000;
 
-std::string first_line(const char* file) {
-  std::string line;
-  std::ifstream stream(file);
-  std::getline(stream, line);
-  return line;
-}
-
 /// Two containers of one machine have networks of their own.
 std::string machine_id() {
-  const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
+  const std::string boot = boot_id();
   std::error_code error;
   const std::string network = fs::read_symlink("/proc/self/ns/net", error);
   return boot.empty() || error ? "" : boot + " " + network;

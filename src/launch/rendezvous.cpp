@@ -13,7 +13,6 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error_list.h"
-#include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 
 #include "host_range.h"
@@ -157,7 +156,7 @@ void find_own_node(HostFlags& flags) {
 /// Two machines may have the same name, and two containers of one machine have different ones.
 std::string machine_of(const Rendezvous& rendezvous) {
   if (!rendezvous.shares_node) return "";
-  return host_name() + " " + read_file("/proc/sys/kernel/random/boot_id", 4096);
+  return host_name() + " " + boot_id();
 }
 
 std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vector<JobHost>& hosts) {

@@ -4,16 +4,12 @@
 #include <fstream>
 #include <set>
 
+#include "hgtrain/base/text.h"
+
 #include "folder_entries.h"
 
 namespace hgt {
 namespace {
-
-std::string trimmed(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 /// The driver's file of one GPU: lines "Model: ...", "GPU UUID: ...".
 VisibleGpu read_information(const std::string& path) {

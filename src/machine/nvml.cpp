@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/suggest.h"
+#include "hgtrain/base/text.h"
 
 #include "gpu_list.h"
 

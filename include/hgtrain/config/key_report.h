@@ -34,6 +34,9 @@ struct Problem {
   std::string where() const;
 };
 
+/// A notice that is not about the place of a key.
+Problem notice(std::string message, std::string hint = "");
+
 enum class OriginKind { kDefault, kFile, kFlag, kAuto, kDerived };
 
 /// Where the value of a key comes from.

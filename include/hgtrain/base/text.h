@@ -1,10 +1,20 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace hgt {
+
+/// `text` without the blanks and tabs around it.
+std::string trimmed(std::string_view text);
+
+/// `text`; if it is longer than `max_bytes`, as many whole characters as fit, and "...".
+std::string shortened(const std::string& text, std::size_t max_bytes = 100);
+
+/// "a, b, c"; if there are more than `max_words`, the first of them, then "and 17 more".
+std::string listed(const std::vector<std::string>& words, std::size_t max_words = 20);
 
 /// `text` with ASCII's capital letters in lower case.
 std::string lower(std::string_view text);

@@ -1,9 +1,33 @@
-#include "hgtrain/base/suggest.h"
+#include "hgtrain/base/text.h"
 
 #include <algorithm>
 #include <cctype>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace hgt {
+
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
+}
+
+std::string shortened(const std::string& text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  std::size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+std::string listed(const std::vector<std::string>& words, std::size_t max_words) {
+  const std::size_t shown = std::min(words.size(), max_words);
+  const auto end = words.begin() + static_cast<std::ptrdiff_t>(shown);
+  const std::string rest =
+      shown < words.size() ? fmt::format(" and {} more", words.size() - shown) : "";
+  return fmt::format("{}{}", fmt::join(words.begin(), end, ", "), rest);
+}
 
 std::string lower(std::string_view text) {
   std::string out(text);
