@@ -183,7 +183,7 @@ std::vector<std::string> take_overrides(std::vector<std::string>& args,
     if (i + 1 == args.size() || is_flag(args[i + 1])) throw needs_value(arg);
     rest.push_back(args[++i]);
     if (i + 1 < args.size() && !args[i + 1].starts_with('-') && !args[i + 1].ends_with(".json"))
-      throw usage(fmt::format("{} takes one value, and '{}' is a second", arg, args[i + 1]),
+      throw usage(fmt::format("{} takes one value, but '{}' follows it", arg, args[i + 1]),
                   fmt::format("a list is one value: {} '[0.9, 0.95]'", arg));
   }
   args = std::move(kept);

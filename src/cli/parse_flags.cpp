@@ -117,7 +117,7 @@ std::string hint_for_extra(const CLI::App& app, const Command& command, const st
 
 /// Words that no flag took.
 void refuse_extras(const CLI::App& app, const Command& command, const Commands& commands) {
-  const std::string help = fmt::format("hgtrain help {}", command.name());
+  const std::string help = fmt::format("see `hgtrain help {}`", command.name());
   const std::vector<std::string> extras = app.remaining();
   for (const std::string& extra : extras)
     if (command.name() == kDefaultCommand && is_first_word(extra, commands))
@@ -156,7 +156,7 @@ std::vector<std::string> flag_names(const CLI::App& app) {
 
 void parse_flags(CLI::App& app, const Command& command, const std::vector<std::string>& args,
                  const Commands& commands) {
-  const std::string help = fmt::format("hgtrain help {}", command.name());
+  const std::string help = fmt::format("see `hgtrain help {}`", command.name());
   const auto not_empty = [](const std::string& value) {
     return std::string(value.empty() ? "missing" : "");
   };

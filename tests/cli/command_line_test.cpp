@@ -114,7 +114,7 @@ TEST_CASE("an option is not the value of the one before it") {
 
 TEST_CASE("a list in several words leads to one in one") {
   CHECK(refusal({"--optimizer.params.betas", "0.9", "0.95"}) ==
-        "--optimizer.params.betas takes one value, and '0.95' is a second | a list is one value: "
+        "--optimizer.params.betas takes one value, but '0.95' follows it | a list is one value: "
         "--optimizer.params.betas '[0.9, 0.95]'");
   CHECK(refusal({"--a.b", "1", "my.json"}).find("--config my.json") != std::string::npos);
 }
