@@ -187,27 +187,37 @@ void add_host_options(Options& options, HostFlags& flags) {
       .add("--num_nodes,--nnodes", flags.num_nodes,
            "only the first N of the hosts; MIN:MAX: at most MAX, and MIN are enough (with "
            "--node_rank, N and MAX are all nodes)")
-      .type_name("N");
+      .type_name("N")
+      .or_variable("PET_NNODES");
   options.add("--elastic_timeout", flags.elastic_timeout,
               "seconds to wait for a host if too few are left (default: 600)");
-  options.add("--master_addr", flags.master_addr,
-              "address of the first host for the others (default: the one that ssh uses)");
-  options.add("--master_port", flags.master_port,
-              "MASTER_PORT (default: a free port); with --node_rank, the port on which node 0 "
-              "listens (default: 29500)");
+  options
+      .add("--master_addr", flags.master_addr,
+           "address of the first host for the others (default: the one that ssh uses)")
+      .or_variable("PET_MASTER_ADDR");
+  options
+      .add("--master_port", flags.master_port,
+           "MASTER_PORT (default: a free port); with --node_rank, the port on which node 0 "
+           "listens (default: 29500)")
+      .or_variable("PET_MASTER_PORT");
   options.add("--ssh_port", flags.ssh_port, "port of the hosts' ssh servers (default: ssh's)");
   options.add("--launcher", flags.launcher,
               "ssh (default); slurm: srun starts this command on each node of the allocation; "
               "openmpi: mpirun does so on the hosts");
-  options.add("--node_rank", flags.node_rank,
-              "this is node R, counted from 0, of the nodes of --nnodes");
-  options.add("--rdzv_endpoint", flags.rdzv_endpoint,
-              "HOST:PORT of node 0, in place of --node_rank and --master_addr: the node that is "
-              "there is node 0, and the others are numbered as they join");
+  options
+      .add("--node_rank", flags.node_rank,
+           "this is node R, counted from 0, of the nodes of --nnodes")
+      .or_variable("PET_NODE_RANK");
+  options
+      .add("--rdzv_endpoint", flags.rdzv_endpoint,
+           "HOST:PORT of node 0, in place of --node_rank and --master_addr: the node that is "
+           "there is node 0, and the others are numbered as they join")
+      .or_variable("PET_RDZV_ENDPOINT");
   options
       .add("--rdzv_backend", flags.rdzv_backend,
            "torchrun's: c10d or static, which mean the same here")
-      .one_of({"c10d", "static"});
+      .one_of({"c10d", "static"})
+      .or_variable("PET_RDZV_BACKEND");
   options.add_flag("--no_ssh", flags.no_ssh,
                    "with --hosts or --hostfile: each host starts this command, and this is host "
                    "number --node_rank");

@@ -35,8 +35,10 @@ class Launch final : public Command {
   Rest rest() const override { return Rest::kProgram; }
 
   void add_options(Options& options) override {
-    options.add("--num_workers,--nproc_per_node", num_workers_,
-                "processes to start, on each host (default: one per visible GPU, else 1)");
+    options
+        .add("--num_workers,--nproc_per_node", num_workers_,
+             "processes to start, on each host (default: one per visible GPU, else 1)")
+        .or_variable("PET_NPROC_PER_NODE");
     options.add("--num_gpus,--num_accelerators", num_gpus_,
                 "the same, but refused if fewer GPUs are visible");
     add_host_options(options, host_flags_);
@@ -47,9 +49,12 @@ class Launch final : public Command {
              "NAME of a variable that the hosts get as well; may be "
              "repeated")
         .repeatable();
-    options.add("--rdzv_id", spec_.run_id, "torchrun's: name of the run, for TORCHELASTIC_RUN_ID");
-    options.add("--max_restarts", spec_.max_restarts,
-                "start all again up to N times after a failure (default: 0)");
+    options.add("--rdzv_id", spec_.run_id, "torchrun's: name of the run, for TORCHELASTIC_RUN_ID")
+        .or_variable("PET_RDZV_ID");
+    options
+        .add("--max_restarts", spec_.max_restarts,
+             "start all again up to N times after a failure (default: 0)")
+        .or_variable("PET_MAX_RESTARTS");
     options.add("--log_dir", spec_.log_dir, "write the output of rank N to DIR/rank_N.log");
     options.add("--show", shown_ranks_,
                 "ranks whose output is printed: all (default), none, or 0,2-5");

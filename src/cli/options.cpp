@@ -29,6 +29,11 @@ Option& Option::repeatable() {
   return *this;
 }
 
+Option& Option::or_variable(const std::string& name) {
+  option_.envname(name);
+  return *this;
+}
+
 Option& Option::type_name(const std::string& name) {
   option_.type_name(name);
   return *this;

@@ -20,6 +20,8 @@ class Option {
   Option& one_of(const std::vector<std::string>& values);
   /// May be given several times, with one value each time.
   Option& repeatable();
+  /// The value of this environment variable counts if the flag is not given.
+  Option& or_variable(const std::string& name);
   /// What help calls a value: "UINT".
   Option& type_name(const std::string& name);
 

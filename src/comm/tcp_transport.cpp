@@ -120,7 +120,9 @@ void TcpTransport::finish(Transfer::State& transfer) {
       throw Error(
           ErrorKind::kPeer,
           fmt::format("rank {} did not answer within {:g} s", options_.job_rank(transfer.peer),
-                      static_cast<double>(options_.timeout.count()) * 1e-3));
+                      static_cast<double>(options_.timeout.count()) * 1e-3),
+          "if that rank runs, the network between the ranks' hosts is cut: hgtrain doctor --hosts "
+          "HOSTS --links measures it");
     wait_for_sockets(until_ns);
   }
 }

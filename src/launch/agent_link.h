@@ -51,6 +51,7 @@ class AgentLink {
   /// long without a message.
   void start_lease(std::chrono::milliseconds lease);
   std::chrono::nanoseconds lease() const { return lease_.length(); }  ///< 0 = none
+  std::chrono::nanoseconds standstill() const { return lease_.standstill(); }
   /// If the agent is lost: when that happened. If only silence shows it, that was when it was last
   /// heard.
   std::int64_t lost_ns() const { return lost_ns_; }

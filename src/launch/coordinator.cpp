@@ -292,6 +292,13 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   failure.at_ns = link.lost_ns();
   failure.exit_code = static_cast<int>(ErrorKind::kPeer);
   failure.reason = "is lost: " + why;
+  if (const auto stood = link.standstill(); link.lease().count() > 0 && stood >= link.lease()) {
+    failure.reason = fmt::format("gave up this launcher, which was stopped for {:.0f} s",
+                                 std::chrono::duration<double>(stood).count());
+    failure.hint = fmt::format(
+        "each host ends its part of a job if it hears nothing from the launcher for {:.0f} s",
+        std::chrono::duration<double>(link.lease()).count());
+  }
   fail(failure);
   if (are_gone()) stages_.advance(Stage::kFinished);
 }

@@ -270,7 +270,7 @@ class Job {
 
   /// Acts on a signal, or on what asks for the same: `by` names it for the verdict.
   void obey(int signal, const std::string& by) {
-    if (!coordinator_) return stop_before_the_start(signal, by);
+    if (!coordinator_) return stop_without_ranks(signal, by);
     if (signal == SIGINT && ++interrupts_ >= 2) return kill_by("a second Ctrl-C");
     if (done_) return;
     if (signal == SIGUSR2) return coordinator_->relay(signal, MessageKind::kCheckpoint);
@@ -282,10 +282,17 @@ class Job {
     coordinator_->stop(signal, by);
   }
 
-  void stop_before_the_start(int signal, const std::string& by) {
+  /// No rank runs yet, or none runs any more because the job waits to restart. A training that is
+  /// stopped then can be resumed like one whose ranks have saved.
+  void stop_without_ranks(int signal, const std::string& by) {
+    if (signal == SIGUSR2 || (signal == SIGUSR1 && !spec_.own_workers))
+      return notice(by + " has no effect, because no rank runs now");
+    const bool can_resume = spec_.own_workers && (restarts_ > 0 || signal != SIGINT);
     verdict_.outcome = Verdict::Outcome::kStopped;
-    verdict_.exit_code = 128 + signal;
-    verdict_.reason = fmt::format("stopped by {} before all hosts had answered", by);
+    verdict_.exit_code = can_resume ? kExitStoppedEarly : 128 + signal;
+    verdict_.reason = fmt::format(
+        "stopped by {} {}", by,
+        restarts_ == 0 ? "before all hosts had answered" : "while it waited to restart");
     end_loop(verdict_.exit_code);
   }
 

@@ -101,10 +101,14 @@ void JoinListener::hear(tcp::socket socket) {
   const tcp::endpoint peer = socket.remote_endpoint(error);
   if (error) return;
   const std::string address = text_of(peer.address());
-  const auto of_address = std::count_if(guests_.begin(), guests_.end(),
-                                        [&](const auto& g) { return g->address == address; });
-  if (guests_.size() >= kMaxPending || of_address >= static_cast<std::ptrdiff_t>(kMaxPerAddress))
-    return;
+  const auto is_of_address = [&](const auto& guest) { return guest->address == address; };
+  const auto of_address = std::count_if(guests_.begin(), guests_.end(), is_of_address);
+  const bool is_crowd = of_address >= static_cast<std::ptrdiff_t>(kMaxPerAddress);
+  if (is_crowd || guests_.size() >= kMaxPending) {
+    const std::shared_ptr<Guest> oldest =
+        is_crowd ? *std::ranges::find_if(guests_, is_of_address) : guests_.front();
+    drop(oldest, "there are newer ones");
+  }
   const auto guest = std::make_shared<Guest>(std::move(socket), *tls_, io_);
   guest->address = address;
   guest->our_address = text_of(guest->stream->lowest_layer().local_endpoint(error).address());

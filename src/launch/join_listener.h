@@ -34,7 +34,8 @@ OwnedFd listen_for_nodes(int port);
 /// Listens for the other nodes of a job, which dial node 0, on a port of all addresses of this
 /// machine. A connection that does not prove within kLimit that it knows the secret, and send its
 /// Join, is dropped without an answer. At most kMaxPending connections may be unproven at a time,
-/// and kMaxPerAddress from one address; more are dropped at once. Must outlive the loop.
+/// and kMaxPerAddress from one address; for one more, the oldest is dropped: a node proves itself
+/// within milliseconds, strangers never. Must outlive the loop.
 class JoinListener {
  public:
   static constexpr std::size_t kMaxPending = 64, kMaxPerAddress = 8;

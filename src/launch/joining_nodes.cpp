@@ -71,7 +71,22 @@ JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
 void JoiningNodes::start_waiting() {
   are_enough_ = false;
   deadline_ = Clock::now() + join_timeout_;
-  wait_until(deadline_);
+  if (join_timeout_ <= kQuiet) return wait_until(deadline_);
+  timer_.expires_after(kQuiet);
+  timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    events_.notice(fmt::format("waiting for {} to join on port {}, up to {} s",
+                               fmt::join(called(), ", "), listener_.port(), join_timeout_.count()));
+    wait_until(deadline_);
+  });
+}
+
+/// The names of the nodes that have not joined.
+std::vector<std::string> JoiningNodes::called() const {
+  std::vector<std::string> names;
+  for (const RosterHost& host : hosts_)
+    if (host.state == State::kCalled) names.push_back(host.spec.name);
+  return names;
 }
 
 void JoiningNodes::last_call(bool are_enough) {
@@ -80,13 +95,10 @@ void JoiningNodes::last_call(bool are_enough) {
   const Clock::time_point end = are_enough ? std::min(deadline_, now + kLastCall) : deadline_;
   wait_until(end);
   if (!are_enough) return;
-  std::vector<std::string> missing;
-  for (const RosterHost& host : hosts_)
-    if (host.state == State::kCalled) missing.push_back(host.spec.name);
   events_.notice(
       fmt::format("enough nodes are here; waiting up to {} s for others: {}",
                   std::chrono::ceil<std::chrono::seconds>(std::max(now, end) - now).count(),
-                  fmt::join(missing, ", ")));
+                  fmt::join(called(), ", ")));
 }
 
 void JoiningNodes::wait_until(Clock::time_point time) {

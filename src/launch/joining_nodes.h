@@ -28,6 +28,7 @@ std::string node_name(const Join& join, int node, const std::vector<RosterHost>&
 class JoiningNodes {
  public:
   static constexpr std::chrono::seconds kLastCall{30};
+  static constexpr std::chrono::seconds kQuiet{10};
 
   struct Events {
     /// Whether a node may be this host now; if it may not, it dials again.
@@ -43,7 +44,8 @@ class JoiningNodes {
   JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts, const Rendezvous& rendezvous,
                Events events);
 
-  /// From now on, the hosts that have not answered have join_timeout to do so.
+  /// From now on, the hosts that have not answered have join_timeout to do so. After kQuiet, a
+  /// notice names them.
   void start_waiting();
   /// Whether the job could run on the hosts that have answered. If so, the others have kLastCall
   /// from now on, but no longer than join_timeout.
@@ -62,6 +64,7 @@ class JoiningNodes {
  private:
   using Clock = std::chrono::steady_clock;
 
+  std::vector<std::string> called() const;
   void wait_until(Clock::time_point time);
   void report_missing();
   void on_join(Newcomer newcomer);

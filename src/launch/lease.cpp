@@ -46,6 +46,12 @@ void Lease::hear(const Beat& beat) {
   peer_ahead_ns_ = beat.at_ns + round_trip / 2 - beat_at_ns_;
 }
 
+std::chrono::nanoseconds Lease::standstill() const {
+  if (ticked_ns_ == 0) return {};
+  // The end of the stream may be handled before the tick that is late.
+  return std::chrono::nanoseconds(std::max(longest_tick_ns_, now_ns() - ticked_ns_));
+}
+
 void Lease::send_beat() {
   const std::int64_t now = now_ns();
   link_.send(Beat{now, beat_ns_, beat_ns_ == 0 ? 0 : now - beat_at_ns_});
@@ -54,6 +60,7 @@ void Lease::send_beat() {
 void Lease::tick() {
   const std::int64_t now = now_ns();
   if (standstill_ == Standstill::kExcused && now - ticked_ns_ > lease_.count() / 3) heard_ns_ = now;
+  longest_tick_ns_ = std::max(longest_tick_ns_, now - ticked_ns_);
   ticked_ns_ = now;
   if (now - heard_ns_ >= lease_.count()) return expired_();
   if (now - heard_ns_ >= kSilentNs && !std::exchange(is_silent_, true))

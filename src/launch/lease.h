@@ -38,6 +38,9 @@ class Lease {
   std::chrono::nanoseconds length() const { return lease_; }
   std::int64_t heard_ns() const { return heard_ns_; }
 
+  /// The longest time for which this process has stood still since start(), because it was stopped.
+  std::chrono::nanoseconds standstill() const;
+
   /// The shortest round trip of a beat so far, and the peer's clock minus ours according to it,
   /// which is wrong by at most half of the round trip. -1 before the first.
   std::int64_t round_trip_ns() const { return round_trip_ns_; }
@@ -56,6 +59,7 @@ class Lease {
   std::int64_t heard_ns_ = 0;
   bool is_silent_ = false;  // silent for 2 s, which was logged
   std::int64_t ticked_ns_ = 0;
+  std::int64_t longest_tick_ns_ = 0;
   std::int64_t beat_ns_ = 0;     // the peer's time in its last beat, 0 = none yet
   std::int64_t beat_at_ns_ = 0;  // when that came
   std::int64_t round_trip_ns_ = -1;

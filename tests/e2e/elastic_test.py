@@ -123,6 +123,21 @@ class ElasticTest(HostsCase):
         self.train('a slots=1\nb slots=1\n', 'too_few', '--resume', 'auto')
         self.assertEqual(self.losses(self.folder, 'too_few'), self.losses(self.folder, 'whole'))
 
+    def test_a_training_that_is_stopped_while_it_waits_to_restart_can_be_resumed(self):
+        process = self.start_training('a slots=1\nb slots=1\n', 'fenced', '--max_restarts', '1')
+        self.wait_for_step('fenced', 30, process)
+        self.kill_agent('b')
+        said = ''
+        while 'after which no process of the job can be left on b' not in said:
+            said += process.stderr.readline()
+        process.send_signal(signal.SIGUSR2)
+        while 'SIGUSR2 has no effect, because no rank runs now' not in said:
+            said += process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        self.assertIn('stopped by SIGTERM while it waited to restart', self.finish(process, exit_code=75))
+        self.train('a slots=1\nb slots=1\n', 'fenced', '--resume', 'auto')
+        self.assertEqual(self.losses(self.folder, 'fenced'), self.losses(self.folder, 'whole'))
+
 
 if __name__ == '__main__':
     main()

@@ -217,6 +217,8 @@ class HostsTest(HostsCase):
         process.send_signal(signal.SIGCONT)
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 6, err)
+        self.assertRegex(err, r'error: host [ab] gave up this launcher, which was stopped for \d+ s\n')
+        self.assertIn('hint: each host ends its part of a job if it hears nothing from the launcher for 15 s', err)
 
     def test_an_agent_that_is_stopped_is_given_up_by_the_launcher_and_its_guards(self):
         process = self.sleeping_job()

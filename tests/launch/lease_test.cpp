@@ -44,6 +44,19 @@ TEST_CASE("a peer that is silent for the lease is lost, one that says anything i
   CHECK(beats >= 20);
 }
 
+TEST_CASE("how long this process has stood still is known") {
+  Leased leased;
+  CHECK(leased.lease.standstill().count() == 0);
+  leased.lease.start(std::chrono::milliseconds(50));
+  const std::int64_t begin_ns = now_ns();
+  while (now_ns() - begin_ns < 100'000'000) {
+  }
+  CHECK(leased.lease.standstill() >= std::chrono::milliseconds(100));  // before a tick
+  const std::int64_t known_ns = leased.lease.standstill().count();
+  leased.io.run_one();
+  CHECK(leased.lease.standstill().count() >= known_ns);  // after it
+}
+
 TEST_CASE("the peer's clock is known to within half of the shortest round trip") {
   Leased leased;
   constexpr std::int64_t kAhead = 3'600'000'000'000;

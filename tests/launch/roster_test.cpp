@@ -298,6 +298,13 @@ TEST_CASE("a signal ends a job whose hosts have not answered yet") {
   const FakeSsh ssh("echo > " + (folder / "called") + "; exec sleep 1000");
   LauncherProcess launcher({"--hosts", "a,b", "--", "/bin/echo", "started"});
   REQUIRE(eventually([&] { return contents(folder / "called") != ""; }));
+  for (const int ignored : {SIGUSR1, SIGUSR2}) {
+    launcher.kill(ignored);
+    REQUIRE(eventually([&] {
+      return has(launcher.err(), fmt::format("SIG{} has no effect, because no rank runs now",
+                                             sigabbrev_np(ignored)));
+    }));
+  }
   launcher.kill(SIGTERM);
   CHECK(launcher.wait() == 128 + SIGTERM);
   CHECK(has(launcher.err(), "before all hosts had answered"));
