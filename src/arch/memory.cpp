@@ -140,12 +140,12 @@ FlatSpec flat_spec_of(const Config& config, const RankPlan& plan) {
   return flat_spec(config, plan.stage(), config.hardware.device == "cuda");
 }
 
-/// The bytes that a rank writes into a checkpoint.
-std::int64_t checkpoint_bytes(const FlatSpec& spec, std::int64_t shard) {
+/// What `elements` of the model take in a checkpoint.
+std::int64_t bytes_in_checkpoint(const FlatSpec& spec, std::int64_t elements) {
   std::size_t bytes = size_of(spec.parameters.dtype);
   for (const FlatBufferSpec& buffer : spec.state) bytes += size_of(buffer.dtype);
   if (spec.ema) bytes += size_of(spec.ema->dtype);
-  return times(shard, static_cast<std::int64_t>(bytes));
+  return times(elements, static_cast<std::int64_t>(bytes));
 }
 
 /// The buffers through which tensor ranks exchange a block of a tensor for a save: once in the
@@ -221,7 +221,7 @@ std::vector<Allocation> checkpoint_memory(const Config& config, const ParameterT
   const FlatSpec spec = flat_spec_of(config, plan);
   std::vector<Allocation> out;
   if (config.checkpoint.async_save)
-    out.push_back({"checkpoint: copy", checkpoint_bytes(spec, largest_shard(plan))});
+    out.push_back({"checkpoint: copy", bytes_in_checkpoint(spec, largest_shard(plan))});
   out.push_back({"checkpoint: buffers", kCheckpointBufferBytes});
   if (config.parallelism.tensor_parallel_size > 1)
     out.push_back({"checkpoint: exchange between tensor ranks", exchanged_bytes(spec, table)});
@@ -299,6 +299,11 @@ std::vector<Allocation> offloaded_memory(const Config& config, int stage) {
   return flat_memory(flat_spec_of(config, plan), plan).offloaded;
 }
 
+std::int64_t checkpoint_bytes(const Config& config) {
+  const FlatSpec spec = flat_spec(config, 0, config.hardware.device == "cuda");
+  return bytes_in_checkpoint(spec, parameter_table(config.model, false).total);
+}
+
 std::int64_t save_bytes(const Config& config) {
   const ParameterTable table = rank_table(config);
   std::int64_t largest = 0;
@@ -306,7 +311,7 @@ std::int64_t save_bytes(const Config& config) {
     const RankPlan plan = plan_of(config, table, stage);
     const FlatSpec spec = flat_spec_of(config, plan);
     if (spec.gradients.offloaded && !config.checkpoint.async_save) return 0;
-    largest = std::max(largest, checkpoint_bytes(spec, largest_shard(plan)));
+    largest = std::max(largest, bytes_in_checkpoint(spec, largest_shard(plan)));
   }
   return largest;
 }

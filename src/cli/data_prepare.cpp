@@ -133,6 +133,7 @@ class DataPrepare final : public Command {
         human_plural(m.source_files, "file"));
     say("tokenizer {}, vocab_size {}, end of text {}\n", m.tokenizer, m.vocab_size, m.end_of_text);
     print_skipped(result.other_files, "of other kinds");
+    print_skipped(result.binary_files, "that are binary or UTF-16");
     print_skipped(result.json_files, "of JSON that is not an object on each line");
     if (!result.json_files.empty())
       say("  to write each element of a JSON array on a line of its own: jq -c '.[]' FILE > "
@@ -142,7 +143,6 @@ class DataPrepare final : public Command {
           result.first_bad_line);
     std::vector<std::string> skipped;
     for (const auto& [count, what] : {std::pair{result.hidden_files, "hidden file"},
-                                      std::pair{result.binary_files, "binary file"},
                                       std::pair{result.empty_documents, "empty document"}})
       if (count > 0) skipped.push_back(human_plural(count, what));
     if (!skipped.empty()) say("skipped: {}\n", fmt::join(skipped, ", "));

@@ -21,7 +21,8 @@ void check_flags(const TrainFlags& flags) {
     throw Error(ErrorKind::kConfig, message, hint);
   };
   if (flags.config.empty())
-    refuse("no config is named", "name one, as in --config configs/quickstart.json");
+    refuse("no config is named",
+           "name one: --config FILE; `hgtrain config init quickstart` writes one");
   require_one_count(flags.num_gpus, flags.num_workers);
   if (flags.num_gpus && flags.device == "cpu")
     refuse("--num_gpus cannot be combined with --device cpu",

@@ -306,6 +306,21 @@ void complete_from_data(TrainPlan& plan, const std::string& saved) {
     complete_token(plan, model.bos_token_id, vocabulary.begin_of_text, "bos_token_id", "begin");
 }
 
+/// Says before the start that the disk is too small for a checkpoint.
+void add_disk_notice(const std::string& run_dir, TrainPlan& plan) {
+  namespace fs = std::filesystem;
+  fs::path there = fs::absolute(run_dir);
+  while (!path_exists(there.string()) && there.has_relative_path()) there = there.parent_path();
+  std::error_code error;
+  const auto free = static_cast<std::int64_t>(fs::space(there, error).available);
+  const std::int64_t needed = checkpoint_bytes(plan.config);
+  if (!error && free < needed)
+    plan.notices.push_back(notice(
+        fmt::format("only {} are free for {}, but a checkpoint takes {}: the first save will fail",
+                    human_bytes(free), run_dir, human_bytes(needed)),
+        "free some, or name a folder on another disk: --run_dir DIR"));
+}
+
 }  // namespace
 
 LoadResult load_config_of(const TrainFlags& flags, const LoadOptions& options) {
@@ -387,6 +402,7 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
       make_layout(plan.config.parallelism, plan.workers).data_size;
   if (!flags.dry_run || (plan.config.model.vocab_size == 0 && flags.is_data_here))
     complete_from_data(plan, saved);
+  if (!flags.dry_run && hosts_of(flags).empty()) add_disk_notice(flags.run_dir, plan);
   // The epochs of a dry run are not counted in steps.
   if (const auto step = saved.empty() ? std::nullopt : saved_step(saved);
       step && plan.config.training.num_epochs == 0)

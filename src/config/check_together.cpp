@@ -182,7 +182,8 @@ void check_scheduler_length(Loading& loading) {
         fmt::format("{} = {}, but the run has {} steps: {}", total, planned, steps,
                     planned > steps
                         ? "the learning rate will not have decayed fully when the run ends"
-                        : "after that, the learning rate stays constant"));
+                        : "after that, the learning rate stays constant"),
+        fmt::format("to let it end with the run: --{} {}", total, steps));
 }
 
 void check_warmup(Loading& loading) {

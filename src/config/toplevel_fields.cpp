@@ -103,7 +103,8 @@ std::vector<Field> batch_fields() {
 std::vector<Field> toplevel_fields() {
   Field steps_per_print = used(
       "steps_per_print", [](Config& c) -> Slot { return &c.steps_per_print; },
-      "steps between console lines; Infinity: none");
+      "steps between console lines; a step that ends a minute after the last line has one, too; "
+      "Infinity: none");
   steps_per_print.infinity_allowed = true;
   std::vector<Field> out = {
       used(

@@ -58,10 +58,11 @@ class CompressedSource : public ByteSource {
     return bytes_out;
   }
   [[noreturn]] void fail(std::string_view what) const {
+    const std::int64_t place = taken_ - static_cast<std::int64_t>(end_ - at_);
     throw Error(ErrorKind::kData,
-                fmt::format("{} is damaged at byte {}: {}", file_.path(),
-                            taken_ - static_cast<std::int64_t>(end_ - at_), what),
-                "copy or download it again");
+                fmt::format("{} is damaged at byte {}: {}", file_.path(), place, what),
+                place > 0 ? "copy or download it again"
+                          : "copy or download it again; or, if it is not compressed, rename it");
   }
 
  private:

@@ -167,7 +167,7 @@ PrepareResult prepare(const PrepareOptions& options,
   if (!tokenizer->ids_before().empty()) m.begin_of_text = tokenizer->ids_before().front();
   m.source_bytes = units.text_bytes();
   m.source_files =
-      std::ssize(sources.files) - units.binary_files() - std::ssize(units.json_files());
+      std::ssize(sources.files) - std::ssize(units.binary_files()) - std::ssize(units.json_files());
   if (files.num_tokens() == 0) throw_no_text(result);
   files.commit(m);
   return result;

@@ -92,7 +92,7 @@ bool TextUnits::passes_over(const SourceFile& file) {
       throw Error(ErrorKind::kData,
                   file.path + " is binary or UTF-16, not text: it holds NUL bytes",
                   "if it is text in UTF-16: iconv -f UTF-16 -t UTF-8 FILE > FILE.txt");
-    ++binary_files_;
+    binary_files_.push_back(file.path);
     return true;
   }
   if (!file.json_lines) return false;

@@ -50,7 +50,7 @@ class TextUnits {
   TextUnit next();
   std::int64_t bytes_taken() const;  ///< from the disk
   std::int64_t text_bytes() const { return text_bytes_; }
-  std::int64_t binary_files() const { return binary_files_; }
+  const std::vector<std::string>& binary_files() const { return binary_files_; }
   const std::vector<std::string>& json_files() const { return json_files_; }
   const BadLines& bad_lines() const { return bad_lines_; }
 
@@ -76,7 +76,7 @@ class TextUnits {
   std::int64_t line_ = 1;
   std::int64_t bytes_before_ = 0;  ///< of finished files
   std::int64_t text_bytes_ = 0;
-  std::int64_t binary_files_ = 0;
+  std::vector<std::string> binary_files_;
   std::vector<std::string> json_files_;  ///< skipped: JSON, but not line by line
   BadLines bad_lines_;
 };

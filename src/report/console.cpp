@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char* kClearLine = "\r\x1b[K";
 constexpr std::int64_t kRedrawNs = 100'000'000;
+constexpr std::int64_t kLongestSilenceNs = 60'000'000'000;
 constexpr double kDiverged = 1;  ///< a loss that rose by this, in nats, is not noise
 
 /// "  12/2000": as wide at the first step as at the last.
@@ -92,7 +93,8 @@ Console::Console(std::ostream& out, ConsoleStyle style, const Options& options)
       options_(options),
       log_(options.log),
       eta_(options.plan),
-      start_ns_(options.clock_ns()) {}
+      start_ns_(options.clock_ns()),
+      last_line_ns_(start_ns_) {}
 
 Console::~Console() {
   clear_progress();
@@ -123,7 +125,9 @@ void Console::step(const StepRecord& record) {
   summary_.add(record);
   eta_.add(record);
   const std::string where = step_of(record.step, options_.plan.total_steps);
-  const bool is_due = options_.steps_per_print > 0 && record.step % options_.steps_per_print == 0;
+  const bool is_due =
+      options_.steps_per_print > 0 && (record.step % options_.steps_per_print == 0 ||
+                                       options_.clock_ns() - last_line_ns_ >= kLongestSilenceNs);
   if (is_due || record.step == options_.plan.total_steps)
     line(where + "  " + joined(numbers(record, eta_.seconds())), "step");
   if (record.eval_loss) {
@@ -171,6 +175,7 @@ void Console::finished(const std::string& outcome, const std::string& run_dir) {
 }
 
 void Console::line(const std::string& text, const std::string& label) {
+  last_line_ns_ = options_.clock_ns();
   clear_progress();
   const std::string before = label.empty() ? "" : label + ' ';
   out_ << dim(before) << text << '\n' << std::flush;

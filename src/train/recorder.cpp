@@ -79,7 +79,7 @@ void Recorder::report_superseded() {
                        fmt::join(checkpoints_->left(), ", ")));
   const std::vector<std::string> all = checkpoints_->superseded();
   if (config_.checkpoint.keep_last_n > 0 && !all.empty())
-    notice(fmt::format("the next save removes {} (checkpoint.keep_last_n); 0 keeps them",
+    notice(fmt::format("the next save removes {}; to keep them: --checkpoint.keep_last_n 0",
                        fmt::join(all, ", ")));
 }
 

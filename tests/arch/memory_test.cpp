@@ -376,6 +376,7 @@ TEST_CASE("a worker copies its part of the state for a save") {
   config.model = gpt2_124m();
   config.batch = {.train_batch_size = 6, .micro_batch_size = 1, .gradient_accumulation_steps = 2};
   const std::int64_t all = 3 * 4 * parameter_table(config.model, false).total;
+  CHECK(checkpoint_bytes(config) == all);
   CHECK(save_bytes(config) == Approx(all / 3).margin(2 * 3 * 4 * Sharding::kChunk));
   config.batch.gradient_accumulation_steps = 6;
   CHECK(save_bytes(config) == all);

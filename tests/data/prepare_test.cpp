@@ -56,7 +56,7 @@ TEST_CASE(
       prepare({.inputs = {folder / "in"}, .out = folder / "out/d"}, always);
   CHECK(text_of(folder / "out/d") == "one" + kEnd + "two" + kEnd + "three" + kEnd + "four" + kEnd);
   CHECK(result.hidden_files == 1);
-  CHECK(result.binary_files == 1);
+  CHECK(result.binary_files.size() == 1);
   CHECK(result.empty_documents == 1);
 
   const auto manifest = read_manifest(folder / "out/d");

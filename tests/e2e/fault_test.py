@@ -160,7 +160,7 @@ class FaultTest(job.JobTest):
         self.kill_at_its_first_steps('orphan', '--resume', 'source/checkpoints/step_00000010')
         shutil.rmtree(self.job.folder / 'source')
         said = self.job.train('orphan', '--resume', 'auto', exit_code=4)
-        self.assertIn('source/checkpoints/step_00000010, and that is gone', said)
+        self.assertIn('source/checkpoints/step_00000010, is gone', said)
         self.assertIn('holds a run already', self.job.train('borrowed', exit_code=2))
 
     def test_a_resume_at_an_earlier_step_that_is_refused_or_has_nothing_to_do_changes_nothing(self):
@@ -196,7 +196,7 @@ class FaultTest(job.JobTest):
     def test_weights_that_are_not_finite_are_not_saved(self):
         said = self.job.train('infinite', '--training.eval_interval', 0, '--steps', 1, '--scheduler', 'null', '--optimizer.params.lr', '1e30',
                               '--optimizer.params.weight_decay', '1e30', exit_code=5)
-        self.assertRegex(said, r'checkpoint step_00000001 could not be written: element \d+ of \S+ is -?(inf|nan)')
+        self.assertRegex(said, r'checkpoint step_00000001 could not be written: a value to be saved is not finite: element \d+ of \S+ is -?(inf|nan)')
         self.assertNotIn('-nan', said)
         self.assertNotIn('\nsave ', said)
         self.assertEqual(self.job.checkpoints('infinite'), [])
@@ -337,6 +337,18 @@ class FaultTest(job.JobTest):
         self.assertIn('damaged/checkpoints/step_00000005', err)
         self.assertIn('is damaged', self.job.train('damaged', '--resume', 'auto'))
         self.assertEqual(self.job.losses('damaged'), self.whole)
+
+    @unittest.skipUnless(os.geteuid() == 0, 'mounting a file system needs root')
+    def test_a_disk_that_is_too_small_for_a_checkpoint_is_named_at_the_start(self):
+        small = self.job.folder / 'small'
+        small.mkdir()
+        subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', small], check=True)
+        try:
+            err = self.job.train('small', exit_code=4)
+        finally:
+            subprocess.run(['umount', small], check=True)
+        self.assertRegex(err, r'only 256 KiB are free for small, but a checkpoint takes \d+ KiB: the first save will fail\n'
+                         '  hint: free some, or name a folder on another disk: --run_dir DIR')
 
     def test_a_disk_that_fills_up_ends_no_training_and_costs_no_checkpoint(self):
         self.job.train('full', '--steps', 5)

@@ -84,6 +84,21 @@ TEST_CASE("steps_per_print thins the lines; evaluations and the last step are al
   CHECK(s.take() == "eval   13/2000  loss 1.5000  perplexity 4.482\n");
 }
 
+TEST_CASE("a step that ends a minute after the line before is printed, unless no step is to be") {
+  for (const std::int64_t steps_per_print : {10, 0}) {
+    fake_ns = 0;
+    Screen s({}, steps_per_print);
+    std::string printed;
+    for (std::int64_t step = 1; step <= 7; ++step) {
+      fake_ns += 25'000'000'000;
+      s.console.step(shown_record(step));
+      printed += s.take().substr(0, 11);
+    }
+    CHECK(printed == (steps_per_print > 0 ? "step    3/2step    6/2" : ""));
+  }
+  fake_ns = 0;
+}
+
 TEST_CASE("resume, checkpoints and notices have their line") {
   Screen s;
   s.console.started(100, "runs/a/checkpoints/step_00000100");

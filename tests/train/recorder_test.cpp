@@ -199,7 +199,7 @@ TEST_CASE("what the next save removes is announced, and what metrics lack at the
   f.recorder.begin({}, "");
   REQUIRE(f.channel.bodies.size() == 1);
   CHECK(f.channel.bodies[0]["text"] ==
-        "the next save removes step_00000001.superseded (checkpoint.keep_last_n); 0 keeps them");
+        "the next save removes step_00000001.superseded; to keep them: --checkpoint.keep_last_n 0");
   FailingFileOps full(0, ENOSPC, /*for_good=*/true);
   const FileOpsOverride use(full);
   f.recorder.step(record_of(1, 2.5));

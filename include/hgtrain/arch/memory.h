@@ -44,6 +44,9 @@ inline constexpr std::int64_t kCheckpointBufferBytes = 8 << 20;
 /// The most memory through which tensor ranks exchange what they have of a tensor that they save.
 inline constexpr std::int64_t kCheckpointExchangeBytes = 8 << 20;
 
+/// The size of a checkpoint's tensors: parameters, optimizer state and moving average of the model.
+std::int64_t checkpoint_bytes(const Config& config);
+
 /// What a worker copies for a save, in bytes: its part of parameters, optimizer state and moving
 /// average. For a GPU this is host memory, and 0 if they are offloaded and the save is not
 /// asynchronous.

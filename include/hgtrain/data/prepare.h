@@ -28,13 +28,13 @@ struct PrepareProgress {
 
 struct PrepareResult {
   Manifest manifest = {};
-  std::int64_t hidden_files = 0;         ///< skipped: name starts with a dot
-  std::int64_t binary_files = 0;         ///< skipped: a NUL in the first 8 KiB
-  std::vector<std::string> other_files;  ///< skipped: tables, archives, ...
-  std::vector<std::string> json_files;   ///< skipped: JSON, but not line by line
-  std::int64_t empty_documents = 0;      ///< skipped
-  std::int64_t bad_lines = 0;            ///< skipped, with skip_bad_lines
-  std::string first_bad_line;            ///< its position, and what is wrong with it
+  std::int64_t hidden_files = 0;          ///< skipped: name starts with a dot
+  std::vector<std::string> binary_files;  ///< skipped: a NUL in the first 8 KiB
+  std::vector<std::string> other_files;   ///< skipped: tables, archives, ...
+  std::vector<std::string> json_files;    ///< skipped: JSON, but not line by line
+  std::int64_t empty_documents = 0;       ///< skipped
+  std::int64_t bad_lines = 0;             ///< skipped, with skip_bad_lines
+  std::string first_bad_line;             ///< its position, and what is wrong with it
   bool stopped = false;  ///< `keep_going` returned false, and what was written is removed
 };
 

@@ -25,14 +25,15 @@ struct ConsoleStyle {
   static ConsoleStyle of(int fd);
 };
 
-/// Shows a training run to its user: a line for every `steps_per_print`-th step and for the last
-/// one, evaluations, checkpoints, notices, and averages and peaks at the end. A terminal also has a
-/// live progress line below them. Only whole lines go to an output that is not live.
+/// Shows a training run to its user: a line for every `steps_per_print`-th step, for the last one,
+/// and for one that ends a minute or more after the line before; evaluations, checkpoints, notices,
+/// and averages and peaks at the end. A terminal also has a live progress line below them. Only
+/// whole lines go to an output that is not live.
 class Console {
  public:
   struct Options {
     Eta::Plan plan;
-    std::int64_t steps_per_print = 1;     ///< 0: none but the last
+    std::int64_t steps_per_print = 1;     ///< 0: none but the last one
     std::int64_t (*clock_ns)() = now_ns;  ///< limits how often the progress line is drawn
     /// Gets the same lines, without colour and progress line; null: none. Must outlive the console.
     std::ostream* log = nullptr;
@@ -80,6 +81,7 @@ class Console {
   std::ostream* log_;
   Eta eta_;
   std::int64_t start_ns_ = 0;
+  std::int64_t last_line_ns_ = 0;
   std::int64_t drawn_ns_ = 0;
   bool before_first_step_ = false;
   bool progress_shown_ = false;
