@@ -378,9 +378,9 @@ class TrainTest(job.JobTest):
         self.assertIn('training    fp32, ', self.job.train('dry', '--dry_run', *both))
         self.assertIn('compute capability 8.0, and this is one of 7.5',
                       self.job.call('--config', 'config.json', '--dry_run', '--gpu', 't4', '--bf16.enabled', 'true', exit_code=2))
-        self.assertIn('a hidden size of 4104 is more than',
+        self.assertIn('model.n_embd = 4104 exceeds 4096, the most that the GPU kernels support in fp32',
                       self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'h100', '--model.n_embd', 4104, exit_code=2))
-        self.assertIn('heads of 512 are wider',
+        self.assertIn('model.head_dim = 512 exceeds 256, the most that the GPU kernels support',
                       self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'h100', '--model.n_embd', 1024,
                                     '--model.n_head', 2, exit_code=2))
         for flags, said in ((('--num_workers', 1, '--hardware.device', 'cuda'), 'starts CPU workers, but the device is cuda'),
