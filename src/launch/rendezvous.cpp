@@ -35,6 +35,10 @@ std::map<std::string, std::string> own_environment() {
   return out;
 }
 
+bool names_hosts(const HostFlags& flags) {
+  return !flags.hosts.empty() || !flags.hostfile.empty();
+}
+
 bool wants_one_node(const HostFlags& flags) {
   return flags.num_nodes.empty() || flags.num_nodes == "1" || flags.num_nodes == "1:1";
 }
@@ -42,8 +46,7 @@ bool wants_one_node(const HostFlags& flags) {
 /// The pods of an indexed Job know their number, but not how many they are.
 void take_pod(const std::map<std::string, std::string>& environment, HostFlags& flags) {
   const auto index = environment.find("JOB_COMPLETION_INDEX");
-  const bool is_named = !flags.hosts.empty() || !flags.hostfile.empty();
-  if (index == environment.end() || is_named || wants_one_node(flags)) return;
+  if (index == environment.end() || names_hosts(flags) || wants_one_node(flags)) return;
   try {
     const std::vector<int> numbers = number_list(index->second);
     if (numbers.size() == 1) flags.node_rank = numbers[0];
@@ -72,10 +75,6 @@ std::pair<std::string, int> parse_endpoint(const std::string& endpoint) {
     throw refused(fmt::format("--rdzv_endpoint {} is not an address of node 0", endpoint),
                   "use --rdzv_endpoint HOST:PORT");
   return {host, port};
-}
-
-bool names_hosts(const HostFlags& flags) {
-  return !flags.hosts.empty() || !flags.hostfile.empty();
 }
 
 /// The place of node 0 in torchrun's words.

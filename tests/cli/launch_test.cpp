@@ -55,6 +55,18 @@ TEST_CASE("launch runs a program once per worker and passes its exit code on") {
   CHECK(Launch({"--", "sh", "-c", "kill -ABRT $$"}).status == 134);
 }
 
+TEST_CASE("torchrun's variables count as its flags do, unless the flag is given") {
+  const Variable workers("PET_NPROC_PER_NODE", "3");
+  const auto ranks = [](std::vector<std::string> args) {
+    args.insert(args.end(), {"--", "sh", "-c", "echo $RANK/$WORLD_SIZE"});
+    return Launch(args).out;
+  };
+  CHECK(ranks({}).find("[r2] 2/3\n") != std::string::npos);
+  CHECK(ranks({"--nproc_per_node", "2"}).find("[r1] 1/2\n") != std::string::npos);
+  const Variable nodes("PET_NNODES", "2"), rank("PET_NODE_RANK", "1");
+  CHECK(Launch({"--", "true"}).says("the nodes do not know where node 0 is"));
+}
+
 TEST_CASE("a single worker's output is passed on as it is") {
   CHECK(Launch({"--num_workers", "1", "--", "printf", "a\\nb"}).out == "a\nb");
 }

@@ -27,15 +27,6 @@ Doubles product(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, con
   return out;
 }
 
-/// The same matrix stored as its transpose.
-Floats transposed(const Floats& x, std::int64_t rows, std::int64_t columns) {
-  Floats out(x.size());
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j)
-      out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * columns + j)];
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("gemm multiplies odd shapes in every orientation") {

@@ -11,18 +11,6 @@ namespace mkl_test {
 
 using namespace hgt::cpu;
 
-namespace {
-
-Floats transposed(const Floats& x, std::int64_t rows, std::int64_t columns) {
-  Floats out(x.size());
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < columns; ++c)
-      out[static_cast<std::size_t>(c * rows + r)] = x[static_cast<std::size_t>(r * columns + c)];
-  return out;
-}
-
-}  // namespace
-
 TEST_CASE("MKL multiplies operands however they are stored, and adds", "[mkl]") {
   REQUIRE(has_mkl());
   CHECK(!mkl_version().empty());

@@ -34,6 +34,15 @@ inline Floats random_floats(std::int64_t count, std::uint64_t seed, float scale 
   return out;
 }
 
+/// The same matrix stored as its transpose.
+inline Floats transposed(const Floats& x, std::int64_t rows, std::int64_t columns) {
+  Floats out(x.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * columns + j)];
+  return out;
+}
+
 inline Doubles doubles(const Floats& x) {
   return {x.begin(), x.end()};
 }
