@@ -204,15 +204,16 @@ class Meeting {
     }
   }
 
-  /// A connected socket, or one with an error.
+  /// A connected socket, or one with an error. The rank listens, so its host answers soon.
   OwnedSocket try_to_connect(int rank, int& error) {
     const Endpoint& peer = endpoints_[static_cast<std::size_t>(rank)];
+    const std::int64_t patience_ns = now_ns() + std::chrono::nanoseconds(kMaxHostSilence).count();
     Address address = address_of(peer.address, peer.port);
     OwnedSocket socket = make_socket(address.storage.ss_family);
     error = ::connect(socket.get(), address.get(), address.length) == 0 ? 0 : errno;
     while (error == EINPROGRESS || error == EINTR) {
       pollfd ready{socket.get(), POLLOUT, 0};
-      if (!wait_for({ready})) refuse(rank, "it does not answer");
+      if (!wait_for({ready}) || now_ns() >= patience_ns) refuse(rank, "it does not answer");
       if (::poll(&ready, 1, 0) == 0) continue;
       socklen_t length = sizeof error;
       ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -221,9 +222,15 @@ class Meeting {
   }
 
   void keep(int rank, OwnedSocket socket) {
-    const int on = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    const auto set = [&](int level, int option, int value) {
+      ::setsockopt(socket.get(), level, option, &value, sizeof value);
+    };
+    set(IPPROTO_TCP, TCP_NODELAY, 1);
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    constexpr int kSeconds = kMaxHostSilence.count() / 4;  // one quarter is idle, then three calls
+    set(IPPROTO_TCP, TCP_KEEPIDLE, kSeconds);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, kSeconds);
+    set(IPPROTO_TCP, TCP_KEEPCNT, 3);
     sockets_[static_cast<std::size_t>(rank)] = std::move(socket);
   }
 

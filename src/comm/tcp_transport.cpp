@@ -4,6 +4,9 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -20,6 +23,31 @@ namespace hgt {
 namespace {
 
 constexpr std::chrono::milliseconds kPeerLeaveTimeout{5000};
+constexpr std::int64_t kLookNs = 1'000'000'000;  // between looks for silent hosts
+
+/// The numeric address at the other end.
+std::string address_of_peer(const OwnedSocket& socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  char text[NI_MAXHOST] = "";
+  ::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  ::getnameinfo(reinterpret_cast<sockaddr*>(&address), length, text, sizeof text, nullptr, 0,
+                NI_NUMERICHOST);
+  return text;
+}
+
+/// Whether bytes are on their way that the other host has not acknowledged for too long. The kernel
+/// itself would wait for a quarter of an hour. TCP_USER_TIMEOUT does not serve here: it also counts
+/// the time in which a process that is stopped takes no bytes, though its host answers.
+bool is_unanswered(const OwnedSocket& socket) {
+  constexpr int kMinRepeats = 3;  // else this machine, too, may have stood still
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
+  const bool repeats = info.tcpi_unacked > 0 ? info.tcpi_retransmits >= kMinRepeats
+                                             : info.tcpi_probes >= kMinRepeats;
+  return repeats && std::chrono::milliseconds(info.tcpi_last_ack_recv) >= kMaxHostSilence;
+}
 
 }  // namespace
 
@@ -90,7 +118,7 @@ bool TcpTransport::move_bytes(int peer) {
                          : ::recv(stream.socket.get(), transfer.at, transfer.left, 0);
       if (bytes < 0 && errno == EINTR) continue;
       if (bytes < 0 && errno == EAGAIN) break;
-      if (bytes < 0) throw lost(peer, std::strerror(errno));
+      if (bytes < 0) throw lost(peer, errno);
       if (bytes == 0) throw lost(peer, "it has closed the connection");
       moved = true;
       transfer.at += bytes;
@@ -103,11 +131,30 @@ bool TcpTransport::move_bytes(int peer) {
 bool TcpTransport::move_bytes() {
   bool moved = false;
   for (int peer = 0; peer < size(); ++peer) moved |= move_bytes(peer);
+  if (!moved) look_for_silent_hosts();
   return moved;
 }
 
-Error TcpTransport::lost(int peer, const std::string& why) const {
-  return {ErrorKind::kPeer, fmt::format("lost rank {}: {}", options_.job_rank(peer), why)};
+void TcpTransport::look_for_silent_hosts() {
+  if (now_ns() - looked_ns_ < kLookNs) return;
+  looked_ns_ = now_ns();
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank() && is_unanswered(peers_[static_cast<std::size_t>(peer)].socket))
+      throw lost(peer, ETIMEDOUT);
+}
+
+Error TcpTransport::lost(int peer, const std::string& why, const std::string& hint) const {
+  return {ErrorKind::kPeer, fmt::format("lost rank {}: {}", options_.job_rank(peer), why), hint};
+}
+
+Error TcpTransport::lost(int peer, int error) const {
+  if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH)
+    return lost(peer, std::strerror(error));
+  return lost(peer,
+              fmt::format("nothing has come from its host, {}, for {} s: the network is cut",
+                          address_of_peer(peers_[static_cast<std::size_t>(peer)].socket),
+                          kMaxHostSilence.count()),
+              kCutNetworkHint);
 }
 
 /// Waits until the transfer is done, and moves the bytes of all others meanwhile.
@@ -121,8 +168,7 @@ void TcpTransport::finish(Transfer::State& transfer) {
           ErrorKind::kPeer,
           fmt::format("rank {} did not answer within {:g} s", options_.job_rank(transfer.peer),
                       static_cast<double>(options_.timeout.count()) * 1e-3),
-          "if that rank runs, the network between the ranks' hosts is cut: hgtrain doctor --hosts "
-          "HOSTS --links measures it");
+          kCutNetworkHint);
     wait_for_sockets(until_ns);
   }
 }
@@ -135,9 +181,8 @@ void TcpTransport::wait_for_sockets(std::int64_t until_ns) {
           {peer.socket.get(),
            static_cast<short>((peer.out.empty() ? 0 : POLLOUT) | (peer.in.empty() ? 0 : POLLIN)),
            0});
-  const std::int64_t left_ms = (until_ns - now_ns()) / 1'000'000 + 1;
-  ::poll(sockets.data(), sockets.size(),
-         static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, 1'000'000)));
+  const std::int64_t left_ns = std::clamp<std::int64_t>(until_ns - now_ns(), 0, kLookNs);
+  ::poll(sockets.data(), sockets.size(), static_cast<int>(left_ns / 1'000'000 + 1));
 }
 
 /// Closes the stream, because it is in the middle of a message.

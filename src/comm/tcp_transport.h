@@ -20,7 +20,7 @@ namespace hgt {
 /// Bytes to and from the other ranks of a group over TCP; every wait is bounded. Messages between
 /// two ranks arrive in the order sent. Both ranks must know their sizes, because only the messages'
 /// bytes are sent. One thread uses it; any thread may call abort(). Throws Error(kPeer) that names
-/// the peer.
+/// the peer, also if its host stays silent for kMaxHostSilence.
 class TcpTransport {
  public:
   TcpTransport(ControlChannel& channel, const GroupOptions& options, const std::string& address);
@@ -79,12 +79,15 @@ class TcpTransport {
   void drop(Transfer::State& transfer);
   bool move_bytes(int peer);
   void wait_for_sockets(std::int64_t until_ns);
-  Error lost(int peer, const std::string& why) const;
+  void look_for_silent_hosts();
+  Error lost(int peer, const std::string& why, const std::string& hint = "") const;
+  Error lost(int peer, int error) const;
 
   ControlChannel& channel_;
   const GroupOptions options_;
-  std::vector<Peer> peers_;  ///< by rank; this rank's is not used
-  const OwnedSocket wake_;   ///< readable once abort() was called
+  std::vector<Peer> peers_;     ///< by rank; this rank's is not used
+  const OwnedSocket wake_;      ///< readable once abort() was called
+  std::int64_t looked_ns_ = 0;  ///< for silent hosts
   std::atomic<bool> aborted_ = false;
 };
 

@@ -50,7 +50,7 @@ Failure failure_from_hang(const Hang& hang) {
   out.rank = hang.rank;
   out.at_ns = now_ns();
   out.exit_code = static_cast<int>(ErrorKind::kCheck);
-  out.reason = "has hung";
+  out.reason = hang.all_wait ? "waits, as all ranks do" : "has hung";
   out.message = hang.message;
   out.hint = hang.hint;
   return out;

@@ -127,12 +127,20 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
         return std::tuple(advance(a.last), a.changed_ns) <
                std::tuple(advance(b.last), b.changed_ns);
       });
+  const bool all_wait = pulses.size() > 1 && std::ranges::all_of(pulses, [](const Pulse& pulse) {
+                          return !pulse.last.waits_in.empty();
+                        });
   return Hang{
       hung->rank,
       fmt::format("no progress for {:.0f} s: rank {} is {}{}", seconds(now_ns - hung->changed_ns),
                   hung->rank, place(hung->last), place_of_other(furthest_other(pulses, *hung))),
-      "the log of each rank ends with the functions that its threads are in; if the rank "
-      "was only slow, raise distributed.timeout_minutes"};
+      all_wait
+          ? "every rank waits, so the network between their hosts may be cut: hgtrain "
+            "doctor --hosts HOSTS --links measures it; the log of each rank ends with the "
+            "functions that its threads are in"
+          : "the log of each rank ends with the functions that its threads are in; if the rank "
+            "was only slow, raise distributed.timeout_minutes",
+      all_wait};
 }
 
 }  // namespace hgt

@@ -43,6 +43,8 @@ struct Hang {
   int rank = 0;
   std::string message;  ///< for how long it hangs, where it is, and where another rank waits for it
   std::string hint;
+  bool all_wait =
+      false;  ///< it waits for others or its device, as all ranks do: any may be the cause
 };
 
 /// The rank that hangs, if any. That is a rank from which nothing came for `silence_limit` (for

@@ -113,13 +113,14 @@ class Hosts:
                     if b'sshd' in line and f'{self.folder}/sshd_{name}'.encode() in line and b'unshare' not in line)
 
     @contextlib.contextmanager
-    def unreachable(self, name):
-        """Nothing gets to the host, nor away from it."""
-        sh('ip', 'link', 'set', f'{self.bridge}{name}', 'down')
+    def unreachable(self, name, bridge=None):
+        """Nothing gets to the host, nor away from it, over this network; unless another is named, that is ssh's."""
+        link = f'{bridge or self.bridge}{name}'
+        sh('ip', 'link', 'set', link, 'down')
         try:
             yield
         finally:
-            sh('ip', 'link', 'set', f'{self.bridge}{name}', 'up')
+            sh('ip', 'link', 'set', link, 'up')
 
     @contextlib.contextmanager
     def small_socket_buffers(self, names):

@@ -302,6 +302,39 @@ class HostsTest(HostsCase):
             (self.assertLess if run == 'default' else self.assertGreater)(sent, 100_000, run)
             self.assertEqual(self.losses(folder, run), self.losses(folder, 'named'))
 
+    def test_ranks_whose_network_is_cut_say_so_though_their_hosts_answer_the_launcher(self):
+        folder = self.prepare('cut', 3)
+        flags = '--config', 'config.json', '--device', 'cpu', '--run_dir', 'run', '--steps', '1000000', '--distributed.interface', 'fast'
+        process = self.start(*flags, command=('train',), cwd=folder)
+        metrics = folder / 'run/metrics.jsonl'
+        steps = lambda: metrics.exists() and metrics.read_bytes().count(b'\n')
+        self.wait_for(lambda: steps() > 3, process)
+        with self.hosts.unreachable('b', self.hosts.fast_bridge):
+            time.sleep(8)
+        before = steps()
+        self.wait_for(lambda: steps() > before + 3, process)  # it was not cut for long
+        with self.hosts.unreachable('b', self.hosts.fast_bridge):
+            start = time.monotonic()
+            _, err = process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - start, 45)
+            self.assertEqual(process.returncode, 6, err)
+            self.assertRegex(err, rf'error: lost rank \d: nothing has come from its host, {self.hosts.fast}\.\d, for 20 s: the network is cut')
+            self.assertRegex(err, r'rank \d of 4 \(.* on [ab]\)')
+            self.assertIn('doctor --hosts HOSTS --links', err)
+
+    def test_a_firewall_between_ranks_is_an_error_within_seconds(self):
+        folder = self.prepare('firewall', 3)
+        inside, answers = f'{self.hosts.bridge}a', ('blackhole', f'{self.hosts.fast}.2/32')
+        sh('ip', '-n', inside, 'route', 'add', *answers)
+        try:
+            start = time.monotonic()
+            _, err = self.train_on_hosts(folder, 'run', '--distributed.interface', 'fast', exit_code=6)
+            self.assertLess(time.monotonic() - start, 60)
+        finally:
+            sh('ip', '-n', inside, 'route', 'del', *answers)
+        self.assertRegex(err, rf'cannot connect to rank \d at {self.hosts.fast}\.1, port \d+: it does not answer')
+        self.assertIn("the hosts' firewalls must let the ranks connect", err)
+
     def test_an_interface_that_a_host_lacks_is_an_error_that_lists_those_it_has(self):
         folder = self.prepare('interfaces', 3)
         _, err = self.train_on_hosts(folder, 'run', '--distributed.interface', 'fats', exit_code=3)

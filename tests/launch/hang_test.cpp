@@ -147,6 +147,16 @@ TEST_CASE("of ranks in the same step, one that waits for no other is named") {
   CHECK(at(100, pulses)->message.ends_with(", collective 8, waiting for the device"));
 }
 
+TEST_CASE("if every rank waits, the network may be cut, and none is said to have hung") {
+  std::vector<Pulse> pulses = {pulse(0, 8, 99, 35), pulse(1, 8, 99, 34)};
+  pulses[0].last.waits_in = "communication";
+  CHECK_FALSE(at(100, pulses)->all_wait);
+  pulses[1].last.waits_in = "communication";
+  const auto hang = at(100, pulses);
+  CHECK(hang->all_wait);
+  CHECK(hang->hint.find("the network between their hosts may be cut") != std::string::npos);
+}
+
 TEST_CASE("if all entered the same collective, the first to stop is named") {
   CHECK(at(100, {pulse(0, 8, 99, 35), pulse(1, 8, 99, 34), pulse(2, 8, 99, 36)})->rank == 1);
   CHECK(at(100, {pulse(0, 8, 99, 35)})->rank == 0);
