@@ -166,8 +166,8 @@ class Writer : public CheckpointWriter {
 
   void committed(const TrainingState& state, Reason reason) {
     if (reason == Reason::kBest) only_best_.insert(state.step);
-    if (options_.on_saved) options_.on_saved(path(step_name(state.step)), state.step);
     prune();
+    if (options_.on_saved) options_.on_saved(path(step_name(state.step)), state.step);
   }
 
   /// Renames every checkpoint that is not the branch's own, that is, after step `last`, and updates
@@ -229,10 +229,10 @@ class Writer : public CheckpointWriter {
              (options_.keep_last_n == 0 || kept < options_.keep_last_n)))
           ++kept;
         else
-          discard(name);
+          discard_checkpoint(path(name));
       }
       if (options_.keep_last_n > 0)
-        for (const std::string& name : superseded()) discard(name);
+        for (const std::string& name : superseded()) discard_checkpoint(path(name));
     } catch (const Error& e) {
       log_warning("an old checkpoint could not be removed: {}", e.message());
     }
@@ -243,14 +243,6 @@ class Writer : public CheckpointWriter {
     static const std::regex suffix(R"((.*)\.superseded(-[1-9][0-9]*)?)");
     std::smatch match;
     return std::regex_match(name, match, suffix) && step_of(match[1].str()) >= 0;
-  }
-
-  /// Removes a folder in such a way that a part of it never looks like a checkpoint.
-  void discard(const std::string& name) {
-    const std::string doomed = path(name + kUnfinished + random_suffix());
-    rename_path(path(name), doomed);
-    sync_folder(root_);
-    remove_tree(doomed);
   }
 
   static void remove_quietly(const std::string& folder) noexcept {

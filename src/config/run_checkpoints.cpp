@@ -154,6 +154,13 @@ void remove_unfinished(const std::string& run_dir) {
     if (name.find(kUnfinished) != std::string::npos) remove_tree(root + "/" + name);
 }
 
+void discard_checkpoint(const std::string& folder) {
+  const std::string doomed = folder + kUnfinished + random_suffix();
+  rename_path(folder, doomed);
+  sync_folder(parent_folder(folder));
+  remove_tree(doomed);
+}
+
 void put_config_in_place(const std::string& run_dir) {
   const std::string next = next_config(run_dir);
   const std::optional<BranchOrigin> origin = read_origin(run_dir);

@@ -334,6 +334,9 @@ Field checkpoint_section() {
               .aka({"save_total_limit", "keep_latest_k", "keep_last_n_checkpoints"}),
           std::move(keep_best),
           used("async_save", in(&C::async_save), "write checkpoints while training continues"),
+          used("copy_to", in(&C::copy_to),
+               "folder on another disk that gets a copy of each checkpoint; the run can be resumed "
+               "there"),
           by_flag("save", "folder of the checkpoints",
                   "they are in RUN_DIR/checkpoints: choose RUN_DIR with --run_dir"),
           by_flag("load", "checkpoint to resume from", "type --resume PATH"),

@@ -1,6 +1,7 @@
 #include "recorder.h"
 
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/config/config.h"
@@ -51,7 +53,15 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.layout = config_.parallelism;
   options.on_saved = [this](const std::string& path, std::int64_t step) {
     channel_.send("checkpoint", {{"path", path}, {"step", step}});
+    if (copy_) update_copy();
   };
+  if (const std::string& to = config_.checkpoint.copy_to; records_ && !to.empty()) {
+    if (std::filesystem::weakly_canonical(to) ==
+        std::filesystem::weakly_canonical(options_.run_dir))
+      notice("checkpoint.copy_to is the run folder itself, so nothing is copied");
+    else
+      copy_.emplace(options_.run_dir, to);
+  }
   const auto open_metrics = [&](bool leaves_branch) {
     metrics_.emplace(options_.run_dir, state.step,
                      OtherRecords{.until_resumed_step = is_from_elsewhere(options_.run_dir),
@@ -99,6 +109,17 @@ void Recorder::step(StepRecord record) {
   report(checkpoints_->poll_error());
 }
 
+void Recorder::update_copy() {
+  copy_problem_.clear();
+  try {
+    copy_->update();
+  } catch (const Error& e) {
+    copy_problem_ = message_in_context(e);
+    notice(fmt::format("{} lacks what was saved last, until the next save: {}",
+                       config_.checkpoint.copy_to, copy_problem_));
+  }
+}
+
 void Recorder::prepare_save() {
   report(checkpoints_->wait());
 }
@@ -118,6 +139,11 @@ void Recorder::finish() {
   if (records_)
     if (const auto problem = metrics_->finish()) notice(*problem);
   if (const auto error = checkpoints_->wait(); error && records_) throw Error(*error);
+  if (!copy_problem_.empty())
+    throw Error(ErrorKind::kData,
+                fmt::format("the run is saved in {}, but its copy in {} is not complete: {}",
+                            options_.run_dir, config_.checkpoint.copy_to, copy_problem_),
+                "copy the run folder by hand");
 }
 
 void Recorder::notice(const std::string& text) {

@@ -237,6 +237,7 @@ ROWS = {
     'checkpoint.keep_last_n': (SAVING, 1, 'checkpoints'),
     'checkpoint.keep_best': (CONSTANT, True, 'checkpoints'),
     'checkpoint.async_save': (JOB, False, 'memory_table'),
+    'checkpoint.copy_to': (JOB, 'copy', 'copied_checkpoints'),
     'zero_optimization.stage': (JOB, 3, 'memory_table'),
     'zero_optimization.reduce_bucket_size': (zero(2), 1, 'memory_table'),
     'zero_optimization.allgather_bucket_size': (zero(2), 1, 'memory_table'),
@@ -323,6 +324,7 @@ class Effects:
     def console_steps(self): return re.findall(r'^step +(\d+)/', self.trained().console, re.M)
     def samples(self): return re.findall(r'samples \[[\d,]*\]', (self.trained().run / 'logs/rank_0.log').read_text())
     def checkpoints(self): return sorted(p.name for p in (self.trained().run / 'checkpoints').glob('step_*'))
+    def copied_checkpoints(self): return self.trained() and sorted(p.name for p in (self.folder / 'copy/checkpoints').glob('step_*'))
     def checkpoint_config(self): return self.newest('config.json')
     def batch_arithmetic(self): return self.plan('batch', 'steps')
     def layout(self): return self.plan('layout', 'batch')

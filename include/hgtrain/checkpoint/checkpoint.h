@@ -115,7 +115,8 @@ class CheckpointWriter {
     /// Called by create() if checkpoints of another branch are about to be renamed: the run is on
     /// its branch already, and after a crash the next create() calls it again.
     std::function<void()> on_leaving;
-    /// Called on rank 0 with each checkpoint once it is durable, on the thread that wrote it.
+    /// Called on rank 0 with each checkpoint once it is durable and older ones are removed, on the
+    /// thread that wrote it.
     std::function<void(const std::string& path, std::int64_t step)> on_saved;
   };
   /// Moves the run folder to the branch that begins at `origin` (config/run_checkpoints.h). The

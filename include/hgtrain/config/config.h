@@ -52,6 +52,7 @@ struct CheckpointConfig {
   std::int64_t keep_last_n = 0;    ///< 0 = keep all
   bool keep_best = false;          ///< save and keep the state with the best evaluation
   bool async_save = true;
+  std::string copy_to;  ///< folder that gets a copy of each checkpoint; "": none
 };
 
 /// Section `activation_checkpointing`.

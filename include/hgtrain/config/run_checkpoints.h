@@ -51,6 +51,9 @@ BranchOrigin begin_branch(const std::string& run_dir, const std::string& checkpo
 void forget_origin(const std::string& run_dir);
 /// Removes what a killed process left half written or half removed.
 void remove_unfinished(const std::string& run_dir);
+/// Removes the folder of a checkpoint in such a way that a part of it never looks like a
+/// checkpoint.
+void discard_checkpoint(const std::string& folder);
 /// Puts the branch's config in place if a crash came between the steps of begin_branch.
 void put_config_in_place(const std::string& run_dir);
 

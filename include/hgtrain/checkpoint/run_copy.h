@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+namespace hgt {
+
+/// A copy of a run folder, on a disk that survives if that of the run folder is lost: its configs,
+/// metrics.jsonl, and the checkpoints of the branch that the run is on. It is a run folder itself,
+/// in which the run can be resumed. Nothing else may write there meanwhile.
+class RunCopy {
+ public:
+  /// Error(kConfig) if `copy_dir` cannot be made, or has checkpoints, but none of them is of this
+  /// run.
+  RunCopy(std::string run_dir, std::string copy_dir);
+
+  /// Copies the checkpoints that are missing, newest first, and removes those that the run does not
+  /// have any more. A checkpoint is either whole there or not there, as in the run folder. The
+  /// caller keeps the run's checkpoints as they are meanwhile; metrics.jsonl may grow. Error(kData)
+  /// if a file cannot be read or written; the next call continues.
+  void update() const;
+
+ private:
+  void copy_checkpoint(const std::string& name) const;
+  bool has_same(const std::string& name) const;
+  std::string here(const std::string& name) const { return run_dir_ + "/" + name; }
+  std::string there(const std::string& name) const { return copy_dir_ + "/" + name; }
+
+  std::string run_dir_, copy_dir_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,120 @@
+#include "hgtrain/checkpoint/run_copy.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/config/run_checkpoints.h"
+
+namespace hgt {
+namespace {
+
+constexpr const char* kCheckpoints = "checkpoints/";
+
+/// The names of the branch's checkpoints, newest first.
+std::vector<std::string> checkpoint_names(const std::string& run_dir) {
+  std::vector<std::string> names = list_checkpoints(run_dir);
+  for (std::string& name : names) name = std::filesystem::path(name).filename().string();
+  return names;
+}
+
+/// The new file is durable on return.
+void copy_file(const std::string& from, const std::string& to) {
+  constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+  File in = File::open(from, O_RDONLY);
+  File out = File::open(to, O_WRONLY | O_CREAT | O_TRUNC);
+  std::vector<std::byte> piece(kPieceBytes);
+  while (const std::size_t bytes = in.read(piece)) out.write(std::span(piece).first(bytes));
+  out.sync();
+  out.close();
+}
+
+void replace_by_copy(const std::string& from, const std::string& to) {
+  const std::string made = to + kUnfinished + random_suffix();
+  copy_file(from, made);
+  rename_path(made, to);
+}
+
+void copy_folder(const std::string& from, const std::string& to) {
+  make_folders(to);
+  for (const std::string& name : list_folder(from)) {
+    const std::string one = from + "/" + name, other = to + "/" + name;
+    is_folder(one) ? copy_folder(one, other) : copy_file(one, other);
+  }
+  sync_folder(to);
+}
+
+}  // namespace
+
+RunCopy::RunCopy(std::string run_dir, std::string copy_dir)
+    : run_dir_(std::move(run_dir)), copy_dir_(std::move(copy_dir)) {
+  const char* const hint = "name another folder in checkpoint.copy_to";
+  try {
+    make_folders(there(kCheckpoints));
+  } catch (const Error& e) {
+    throw Error(ErrorKind::kConfig, e.message(), hint);
+  }
+  const std::vector<std::string> names = checkpoint_names(copy_dir_);
+  if (names.empty() || std::ranges::any_of(names, [&](auto& name) { return has_same(name); }))
+    return;
+  throw Error(
+      ErrorKind::kConfig,
+      fmt::format("{} has checkpoints that are not of the run in {}", copy_dir_, run_dir_),
+      fmt::format("to resume the run that was copied there: --run_dir {} --resume auto, and "
+                  "another folder in checkpoint.copy_to",
+                  copy_dir_));
+}
+
+/// Whether the two checkpoints of this name are the same: a manifest has the hashes of all files.
+bool RunCopy::has_same(const std::string& name) const {
+  constexpr std::int64_t kMaxBytes = 64 << 20;
+  const std::string manifest = fmt::format("{}{}/{}", kCheckpoints, name, kManifestName);
+  return path_exists(here(manifest)) && path_exists(there(manifest)) &&
+         read_file(here(manifest), kMaxBytes) == read_file(there(manifest), kMaxBytes);
+}
+
+void RunCopy::update() const {
+  make_folders(there(kCheckpoints));
+  remove_unfinished(copy_dir_);
+  for (const std::string& name : list_folder(copy_dir_))
+    if (name.find(kUnfinished) != std::string::npos) remove_file(there(name));
+  const std::vector<std::string> names = checkpoint_names(run_dir_);
+  for (const std::string& name : list_folder(run_dir_))
+    if (name == "config.json" || name == "resolved.json" || name == "metrics.jsonl" ||
+        (name.starts_with("products-") && name.ends_with(".txt")))
+      replace_by_copy(here(name), there(name));
+  for (const std::string& name : names)
+    if (!has_same(name)) copy_checkpoint(name);
+  for (const std::string name : {"checkpoints/latest", "checkpoints/best"})
+    if (path_exists(here(name)))
+      replace_by_copy(here(name), there(name));
+    else if (path_exists(there(name)))
+      remove_file(there(name));
+  for (const std::string& name : checkpoint_names(copy_dir_))
+    if (std::ranges::find(names, name) == names.end())
+      discard_checkpoint(there(kCheckpoints + name));
+  sync_folder(there(kCheckpoints));
+  sync_folder(copy_dir_);
+}
+
+void RunCopy::copy_checkpoint(const std::string& name) const {
+  const std::string to = there(kCheckpoints + name), made = to + kUnfinished + random_suffix();
+  try {
+    copy_folder(here(kCheckpoints + name), made);
+  } catch (const Error&) {
+    std::error_code ignored;
+    std::filesystem::remove_all(made, ignored);  // the disk may be full
+    throw;
+  }
+  if (path_exists(to)) discard_checkpoint(to);
+  rename_path(made, to);
+  sync_folder(there(kCheckpoints));
+}
+
+}  // namespace hgt

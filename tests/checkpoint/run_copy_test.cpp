@@ -1,0 +1,119 @@
+#include "hgtrain/checkpoint/run_copy.h"
+
+#include <optional>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/file_ops.h"
+
+#include "support/failing_file_ops.h"
+#include "support/put_file.h"
+#include "support/temporary_folder.h"
+#include "tiny_run.h"
+
+using namespace hgt;
+
+namespace {
+
+/// A run that keeps two checkpoints, and the place for its copy.
+struct CopiedRun {
+  CopiedRun() {
+    make_folders(run_dir);
+    put_file(run_dir + "/config.json", "{}");
+    put_file(run_dir + "/metrics.jsonl", "{\"step\": 10}");
+  }
+  void save(std::int64_t step) {
+    const auto writer = run.writer(run_dir, 2);
+    run.at(step);
+    writer->save(run.state, run.flat());
+    REQUIRE_FALSE(writer->wait());
+  }
+  std::vector<std::string> copied() const {
+    std::vector<std::string> names = list_folder(copy_dir + "/checkpoints");
+    std::ranges::sort(names);
+    return names;
+  }
+
+  TemporaryFolder folder{TemporaryFolder::kMemory};
+  std::string run_dir = folder / "run", copy_dir = folder / "far/copy";
+  TinyRun run;
+};
+
+}  // namespace
+
+TEST_CASE("a copy has the checkpoints of its run, and can be resumed") {
+  CopiedRun of;
+  const RunCopy copy(of.run_dir, of.copy_dir);
+  of.save(10);
+  of.save(20);
+  copy.update();
+  CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000010", "step_00000020"});
+  CHECK(of.run.holds(of.copy_dir + "/checkpoints/step_00000020", 20));
+  CHECK(read_file(of.copy_dir + "/config.json", 100) == "{}\n");
+  CHECK(read_file(of.copy_dir + "/metrics.jsonl", 100) == "{\"step\": 10}\n");
+  of.save(30);
+  copy.update();
+  CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000020", "step_00000030"});
+
+  of.run_dir = of.copy_dir;
+  of.save(40);
+  CHECK(newest_checkpoint(of.copy_dir)->step == 40);
+}
+
+TEST_CASE("a copy of another run is refused, but not that of a run that went back") {
+  CopiedRun one;
+  one.save(10);
+  one.save(20);
+  RunCopy(one.run_dir, one.copy_dir).update();
+  CopiedRun other;
+  other.run.parameters.resize(1);
+  const Error error = error_of([&] { RunCopy(other.run_dir, one.copy_dir); });
+  CHECK(error.exit_code() == 2);
+  CHECK_THAT(error.message(), Catch::Contains("checkpoints that are not of the run in"));
+  CHECK_THAT(error.hint(), Catch::Contains("--run_dir " + one.copy_dir + " --resume auto"));
+
+  const RunCopy copy(one.run_dir, one.copy_dir);
+  one.run.writer_from(one.run_dir + "/checkpoints/step_00000010", one.run_dir);
+  RunCopy(one.run_dir, one.copy_dir).update();
+  CHECK(one.copied() == std::vector<std::string>{"latest", "step_00000010"});
+}
+
+TEST_CASE("a folder for the copy that cannot be made is an error in the config") {
+  CopiedRun of;
+  put_file(of.folder / "far", "a file");
+  const Error error = error_of([&] { RunCopy(of.run_dir, of.copy_dir); });
+  CHECK(error.exit_code() == 2);
+  CHECK_THAT(error.hint(), Catch::Contains("checkpoint.copy_to"));
+}
+
+TEST_CASE(
+    "wherever an update fails, each checkpoint of the copy is whole, and the next completes it") {
+  int calls = -1, errors = 0;
+  for (int fail_at = -1; fail_at < calls || fail_at < 0; ++fail_at) {
+    CAPTURE(fail_at);
+    CopiedRun of;
+    const RunCopy copy(of.run_dir, of.copy_dir);
+    of.save(10);
+    of.save(20);
+    copy.update();
+    of.save(30);
+    {
+      FailingFileOps failing(fail_at, ENOSPC);
+      const FileOpsOverride override_ops(failing);
+      const Error error = error_of([&] { copy.update(); });
+      // To close a file that was only read may fail without harm.
+      CHECK((error.kind() == ErrorKind::kData || error.message() == "(no error)"));
+      errors += error.kind() == ErrorKind::kData;
+      if (fail_at < 0) calls = failing.calls();
+    }
+    const auto folders = list_checkpoints(of.copy_dir);
+    REQUIRE_FALSE(folders.empty());
+    for (const std::string& path : folders)
+      CHECK(of.run.holds(path, step_of(std::filesystem::path(path).filename().string())));
+    copy.update();
+    CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000020", "step_00000030"});
+    CHECK(list_folder(of.copy_dir).size() == 3);
+  }
+  CHECK(errors > 30);
+}
