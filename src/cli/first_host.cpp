@@ -22,11 +22,13 @@ bool moves_to_first_host(bool detach, const std::vector<JobHost>& hosts) {
 }
 
 int run_on_first_host(const std::vector<JobHost>& hosts, const std::vector<std::string>& exports,
-                      const std::vector<std::string>& files, const std::string& run) {
+                      const std::vector<std::string>& files, const std::string& program,
+                      const std::string& run) {
   RemoteCommand command;
   command.words = own_command_line();
   command.words.erase(command.words.begin());
   command.folder = std::filesystem::current_path();
+  command.program = program;
   command.environment = travelling_environment(exports);
   for (const std::string& file : files)
     if (!file.empty()) command.files[file] = read_input(file, kMaxSentBytes, ErrorKind::kConfig);

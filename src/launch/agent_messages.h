@@ -38,7 +38,7 @@ struct JobEnded {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 8;
+inline constexpr std::uint32_t kAgentVersion = 9;
 
 /// The first message of an agent that has dialled the coordinator: who it is.
 struct Join {
@@ -274,10 +274,11 @@ struct Inspect {
   std::string folder;   ///< where logs will lie, "" = nowhere
   std::string address;  ///< JobHost::address and interface
   std::string interface;
+  std::string program;  ///< program_of_environment() of what will be started
   bool with_libraries = false;
   bool with_doctor = false;
   static auto fields(auto& m) {
-    return std::tie(m.folder, m.address, m.interface, m.with_libraries, m.with_doctor);
+    return std::tie(m.folder, m.address, m.interface, m.program, m.with_libraries, m.with_doctor);
   }
 };
 

@@ -120,6 +120,7 @@ class Job {
     Inspect out;
     const std::string& logs = spec_.log_dir.empty() ? spec_.run_dir : spec_.log_dir;
     if (!logs.empty()) out.folder = spec_.rendezvous ? logs : (fs::current_path() / logs).string();
+    if (!spec_.own_workers && !spec_.rendezvous) out.program = program_of_environment(spec_);
     out.with_libraries = spec_.own_workers && uses_gpus();
     return out;
   }

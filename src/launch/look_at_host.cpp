@@ -123,6 +123,8 @@ HostFacts look_at_host(const Inspect& wanted, const std::string& address,
   look_at_limits(out);
   look_at_interface(wanted.interface, wanted.address.empty() ? address : wanted.address, out);
   if (!wanted.folder.empty()) look_at_disk(fs::absolute(wanted.folder), out);
+  if (!wanted.program.empty() && ::access(wanted.program.c_str(), X_OK) != 0)
+    out.missing_program = wanted.program;
   out.driver = devices.machine.driver_version;
   if (out.driver.empty()) out.driver = look_for_nvidia().kernel_driver;
   for (const VisibleGpu& gpu : devices.gpus) {

@@ -12,6 +12,8 @@
 
 #include "hgtrain/machine/resources.h"
 
+#include "program.h"
+
 namespace hgt {
 namespace {
 
@@ -33,6 +35,9 @@ class Checker {
   }
 
   Preflight check() {
+    for (const InspectedHost& host : hosts_)
+      if (const std::string& program = host.facts.missing_program; !program.empty())
+        out_.errors.push_back(missing_environment(host.spec.name, program));
     for (const InspectedHost& host : hosts_) {
       check_files(host);
       check_processes(host);

@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <sys/stat.h>
@@ -13,8 +14,12 @@
 #include "hgtrain/base/shell.h"
 #include "hgtrain/launch/job.h"
 
+#include "environment.h"
+
 namespace hgt {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool is_program(const std::string& path) {
   struct stat status {};
@@ -22,7 +27,30 @@ bool is_program(const std::string& path) {
          access(path.c_str(), X_OK) == 0;
 }
 
-/// The program of a file's #! line; "" if there is none.
+/// The first program of that name in the folders of `path`; "" if there is none.
+std::string look_up(const std::string& program, const std::string& path) {
+  for (std::size_t at = 0; !program.empty() && at <= path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    const std::string folder = path.substr(at, end - at);
+    std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
+    if (is_program(candidate)) return candidate;
+    at = end + 1;
+  }
+  return "";
+}
+
+/// The folder above bin/.
+fs::path environment_of(const fs::path& program) {
+  return fs::absolute(program).parent_path().parent_path();
+}
+
+bool is_in_environment(const std::string& program) {
+  if (program.empty()) return false;
+  const fs::path folder = environment_of(program);
+  return fs::exists(folder / "pyvenv.cfg") || fs::exists(folder / "conda-meta");
+}
+
+/// The program of a file's #! line, with what follows it; "" if there is none.
 std::string program_of_first_line(const std::string& path) {
   std::string line(128, '\0');
   std::ifstream(path).read(line.data(), static_cast<std::streamsize>(line.size()));
@@ -85,6 +113,25 @@ std::string first_line_hint(const std::string& path) {
                              known, shell_word(path));
 }
 
+std::string program_of_environment(const JobSpec& spec) {
+  const std::string command = spec.argv(0).at(0), path = search_path(spec);
+  const bool is_path = command.find('/') != std::string::npos;
+  const std::string file = is_path ? command : look_up(command, path);
+  if (!is_path && is_in_environment(file)) return fs::absolute(file);
+  const std::string line = file.empty() ? "" : program_of_first_line(file);
+  const std::string interpreter = look_up(line.substr(0, line.find(' ')), path);
+  return is_in_environment(interpreter) ? fs::absolute(interpreter).string() : "";
+}
+
+Error missing_environment(const std::string& host, const std::string& program) {
+  const fs::path file(program);
+  return {ErrorKind::kConfig,
+          fmt::format("host {} has no {}: this shell takes {} from its virtual environment {}",
+                      host, program, file.filename().string(), environment_of(file).string()),
+          "put the environment on a disk that all hosts share, or make it at the same path there; "
+          "or leave it (`deactivate`, `conda deactivate`), so that each host runs its own program"};
+}
+
 std::string find_program(const std::string& program, const std::string& path) {
   if (program.empty())
     throw Error(ErrorKind::kConfig, "the name of the program is empty",
@@ -93,13 +140,7 @@ std::string find_program(const std::string& program, const std::string& path) {
     if (!is_program(program)) refuse_program(program);
     return program;
   }
-  for (std::size_t at = 0; at <= path.size();) {
-    const std::size_t end = std::min(path.find(':', at), path.size());
-    const std::string folder = path.substr(at, end - at);
-    std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
-    if (is_program(candidate)) return candidate;
-    at = end + 1;
-  }
+  if (std::string found = look_up(program, path); !found.empty()) return found;
   const std::string here = "./" + program;
   struct stat status {};
   const bool is_here = stat(here.c_str(), &status) == 0;

@@ -23,6 +23,7 @@
 
 #include "owned_fd.h"
 #include "payload.h"
+#include "program.h"
 #include "ssh_failure.h"
 #include "ssh_host.h"
 
@@ -183,6 +184,8 @@ const RemoteCommand& receive_command() {
                 fmt::format("host {} has no folder {}: {}", received->host, received->folder,
                             std::strerror(errno)),
                 "type the command in a folder that this host has at the same path");
+  if (!received->program.empty() && ::access(received->program.c_str(), X_OK) != 0)
+    throw missing_environment(received->host, received->program);
   for (const auto& [name, value] : received->environment) ::setenv(name.c_str(), value.c_str(), 1);
   return *received;
 }

@@ -253,6 +253,28 @@ class HostsTest(HostsCase):
         self.assertIn("there is no program 'no-such-program' in PATH", err)
         self.assertRegex(err, 'in host [ab]')
 
+    def test_a_virtual_environment_that_hosts_lack_is_named_before_anything_starts(self):
+        (self.work / 'where.py').write_text('#!/usr/bin/env python3\nimport sys\nprint(sys.prefix)\n')
+        (self.work / 'where.py').chmod(0o755)
+        programs = (('where.py',), ('--', 'python3', 'where.py'), ('--', './where.py'), ('--detach', '--log_dir', 'away', 'where.py'))
+        with tempfile.TemporaryDirectory(dir='/dev/shm') as folder:  # each host has its own
+            for environment in (pathlib.Path(folder), self.work / 'venv'):
+                (environment / 'bin').mkdir(parents=True)
+                (environment / 'bin/python3').symlink_to('/usr/bin/python3')
+                (environment / 'pyvenv.cfg').write_text('home = /usr/bin\n')
+                path = {'PATH': f'{environment}/bin:{self.hosts.folder}/bin:' + os.environ['PATH']}
+                if environment == self.work / 'venv':
+                    out, _ = self.run_on_hosts('where.py', env=path, hosts='a:1,b:1')
+                    self.assertEqual(out.count(str(environment)), 2, out)
+                    continue
+                for program in programs:
+                    out, err = self.run_on_hosts(*program, env=path, exit_code=2)
+                    self.assertNotIn('/usr', out)
+                    for host in 'ab'[:1 if '--detach' in program else 2]:
+                        self.assertIn(f'host {host} has no {folder}/bin/python3: this shell takes python3 from its virtual environment {folder}\n', err)
+                self.run_on_hosts('--', '/usr/bin/python3', 'where.py', env=path)
+                self.run_on_hosts('--', 'true', env=path)
+
     def test_a_host_without_this_build_gets_it_once(self):
         folder = self.prepare('sent', 1)
         with self.hosts.without('b', PROGRAM.parent):

@@ -5,7 +5,8 @@
 // [--hang MS] [--lease MS] [--min_hosts N] [--elastic_timeout MS] [--logs DIR] [--socket DIR]
 // [--show RANKS] [--verdict FILE] -- PROGRAM ...
 // With [--nodes N --node R --port P --secret TEXT [--join SECONDS]] one of N nodes on this machine,
-// of --workers each. With [--remotely HOST [--in FOLDER]] the program alone, on that host.
+// of --workers each. With [--remotely HOST [--in FOLDER] [--program FILE]] the program alone, on
+// that host.
 #include <cstdio>
 #include <fstream>
 #include <optional>
@@ -90,6 +91,8 @@ int main(int argc, char** argv) try {
       remote_host = argv[++i];
     else if (flag == "--in")
       remote.folder = argv[++i];
+    else if (flag == "--program")
+      remote.program = argv[++i];
     else if (flag == "--verdict")
       verdict_path = argv[++i];
     else

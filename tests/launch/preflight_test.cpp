@@ -35,7 +35,8 @@ std::string found(const std::vector<InspectedHost>& hosts, bool own_cpu_workers 
   const Preflight preflight = check_hosts(hosts, own_cpu_workers);
   std::string out;
   for (const Error& error : preflight.errors) {
-    CHECK(error.kind() == ErrorKind::kDevice);
+    const bool is_environment = error.message().find("environment") != std::string::npos;
+    CHECK(error.kind() == (is_environment ? ErrorKind::kConfig : ErrorKind::kDevice));
     CHECK(error.hint() != "");
     out += "error: " + error.message() + "\n";
   }
@@ -48,6 +49,15 @@ std::string found(const std::vector<InspectedHost>& hosts, bool own_cpu_workers 
 TEST_CASE("hosts that are alike and have enough room give no notice") {
   CHECK(found({host("a"), host("b")}) == "");
   CHECK(found({{{.name = "silent", .workers = 2}, 0, 0, {}, {}}}) == "");
+}
+
+TEST_CASE("a host without the shell's virtual environment is an error, before all others") {
+  InspectedHost a = host("a"), b = host("b");
+  a.facts.disk_is_read_only = true;
+  b.facts.missing_program = "/venv/bin/python3";
+  CHECK(found({a, b}) ==
+        "error: host b has no /venv/bin/python3: this shell takes python3 from its virtual "
+        "environment /venv\nerror: on host a logs cannot be written: /runs is read-only\n");
 }
 
 TEST_CASE("limits that are too low for the workers are errors, and tight ones give a notice") {

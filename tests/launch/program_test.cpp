@@ -64,3 +64,32 @@ TEST_CASE("a script without a first line gets the one of its language") {
              Catch::Contains("#!/usr/bin/env python3") && Catch::EndsWith("python3 ./train.py"));
   CHECK_THAT(first_line_hint("start"), Catch::EndsWith("#!/bin/sh"));
 }
+
+TEST_CASE("the program of a virtual environment is known, also if a script names it") {
+  const TemporaryFolder folder;
+  const auto make = [&](const std::string& name, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(folder / name).parent_path());
+    std::ofstream(folder / name) << text;
+    std::filesystem::permissions(folder / name, std::filesystem::perms::owner_all);
+  };
+  for (const char* root : {"venv", "conda", "usr"}) make(std::string(root) + "/bin/python3", "");
+  make("venv/pyvenv.cfg", "");
+  make("conda/conda-meta/history", "");
+  make("script.py", "#!/usr/bin/env python3\nprint()\n");
+  make("tool.sh", "#!/bin/sh\n");
+  const auto found = [&](const std::string& program, const char* root) {
+    JobSpec spec;
+    spec.argv = [&](int) { return std::vector<std::string>{program}; };
+    spec.env["PATH"] = folder / root + "/bin:" + folder.path();
+    return program_of_environment(spec);
+  };
+  for (const std::string& program :
+       {std::string("python3"), folder / "script.py", std::string("script.py")}) {
+    CHECK(found(program, "venv") == folder / "venv/bin/python3");
+    CHECK(found(program, "conda") == folder / "conda/bin/python3");
+    CHECK(found(program, "usr") == "");
+  }
+  for (const std::string& program : {folder / "tool.sh", std::string("tool.sh"), std::string("none"),
+                                    folder / "usr/bin/python3"})
+    CHECK(found(program, "venv") == "");
+}

@@ -34,6 +34,22 @@ TEST_CASE("nothing of a command is in a command line") {
   CHECK_THAT(launcher.out(), Catch::EndsWith(" agent --command "));
 }
 
+TEST_CASE("a command on another host needs the virtual environment of its shell there") {
+  const FakeSsh ssh("exec sh -c \"$last\"");
+  const auto ends = [](const std::string& program) {
+    LauncherProcess launcher(
+        {"--remotely", "far", "--program", program, "--", "/bin/sh", "-c", "echo started"});
+    const int code = launcher.wait();
+    return std::to_string(code) + launcher.out() + launcher.err();
+  };
+  CHECK_THAT(ends("/bin/sh"), Catch::StartsWith("0started\n"));
+  const std::string refused = ends("/no/venv/bin/sh");
+  CHECK(refused.front() == '2');
+  CHECK(has(refused,
+            "launcher: error: host far has no /no/venv/bin/sh: this shell takes sh from its "
+            "virtual environment /no/venv\n"));
+}
+
 TEST_CASE("signals reach a command on another host") {
   const FakeSsh ssh("exec sh -c \"$last\"");
   LauncherProcess launcher =

@@ -1,5 +1,6 @@
 #include "roster.h"
 
+#include <filesystem>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -30,6 +31,23 @@ TEST_CASE("the ranks of several hosts are numbered host by host, and each knows 
        {"[r0] 0 0 of 2, 0 of 2, 3 10.0.0.1:port\n", "[r1] 1 1 of 2, 0 of 2, 3 10.0.0.1:port\n",
         "[r2] 2 0 of 1, 1 of 2, 3 10.0.0.1:port\n"})
     CHECK(has(launcher.out(), line));
+}
+
+TEST_CASE("hosts without the virtual environment of this shell are named before anything starts") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "venv/bin");
+  std::ofstream(folder / "venv/pyvenv.cfg");
+  std::filesystem::create_symlink("/bin/sh", folder / "venv/bin/sh");
+  const FakeSsh ssh("rm -rf " + (folder / "venv") + "; " + kStartAgent);
+  setenv("PATH", (folder / "venv/bin:" + std::getenv("PATH")).c_str(), 1);
+  LauncherProcess launcher({"--hosts", "a,b", "--", "sh", "-c", "echo started"});
+  CHECK(launcher.wait() == 2);
+  CHECK(launcher.out() == "");
+  for (const char* host : {"a", "b"})
+    CHECK(has(launcher.err(),
+              fmt::format("host {0} has no {1}/bin/sh: this shell takes sh from its virtual "
+                          "environment {1}\n",
+                          host, folder / "venv")));
 }
 
 TEST_CASE("workers of ours on several hosts meet through the store") {

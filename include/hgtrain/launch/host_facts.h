@@ -32,6 +32,8 @@ struct HostFacts {
   std::int64_t disk_free_bytes = 0;
   bool disk_is_read_only = false;
 
+  std::string missing_program;  ///< of the launching shell's virtual environment, if asked for it
+
   std::string interface;  ///< of the network in which its workers speak with others
   std::int32_t mtu = 0;
 
@@ -46,8 +48,8 @@ struct HostFacts {
   static auto fields(auto& m) {
     return std::tie(m.name, m.machine, m.wall_ns, m.cpu, m.cores, m.memory_bytes, m.shm_free_bytes,
                     m.nofile, m.nproc, m.memlock_bytes, m.has_rdma, m.disk, m.disk_free_bytes,
-                    m.disk_is_read_only, m.interface, m.mtu, m.driver, m.libraries, m.gpus,
-                    m.gpu_names, m.all_gpus, m.doctor);
+                    m.disk_is_read_only, m.missing_program, m.interface, m.mtu, m.driver,
+                    m.libraries, m.gpus, m.gpu_names, m.all_gpus, m.doctor);
   }
 };
 

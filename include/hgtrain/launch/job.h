@@ -136,6 +136,11 @@ std::map<std::string, std::string> travelling_environment(const std::vector<std:
 /// that can be executed.
 std::string find_program(const std::string& program, const std::string& path);
 
+/// The file in a virtual environment (venv's or conda's) that the workers run if this machine's
+/// PATH says so: the program of the command, or the one that its #! line looks up in PATH. "" if it
+/// is in none. A host without this file would take another program of that name without a word.
+std::string program_of_environment(const JobSpec& spec);
+
 /// Runs the job to its end, restarts included, and returns how it ended. Blocks; call it from a
 /// thread that lives at least as long, preferably the main thread. Throws an Error if the job
 /// cannot start at all: because of the program (kConfig), the port or the system's limits

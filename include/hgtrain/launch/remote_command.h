@@ -18,9 +18,10 @@ struct RemoteCommand {
   std::string folder;                              ///< to work in
   std::map<std::string, std::string> environment;  ///< for that of the host's login shell
   std::map<std::string, std::string> files;        ///< what `words` name as files: path and content
+  std::string program;                             ///< program_of_environment() of what it starts
   std::string host;                                ///< where it runs, by the name that ssh knows
   static auto fields(auto& m) {
-    return std::tie(m.words, m.folder, m.environment, m.files, m.host);
+    return std::tie(m.words, m.folder, m.environment, m.files, m.program, m.host);
   }
 };
 
@@ -36,7 +37,8 @@ int run_remotely(RemoteCommand command, const JobHost& host,
 bool is_remote(const std::vector<std::string>& words);
 /// The other end of run_remotely(): takes the command from stdin and forks, so no thread may be
 /// there yet. Returns in the child, in the command's folder and environment and with no input. The
-/// parent waits for the child and ends with its exit code. Error(kConfig) if the folder is missing.
+/// parent waits for the child and ends with its exit code. Error(kConfig) if the folder or the
+/// virtual environment is missing.
 const RemoteCommand& receive_command();
 /// The command that this process has received; nullptr if it was typed on this machine.
 const RemoteCommand* received_command();
