@@ -96,6 +96,11 @@ class Launch final : public Command {
     if (spec_.rendezvous) {
       spec_.rendezvous->secret = take_job_secret(host_flags_);
       spec_.rendezvous->rejoins |= spec_.max_restarts > 0;
+      spec_.rendezvous->settings = {{"the program", shell_line(program)},
+                                    {"--max_restarts", std::to_string(spec_.max_restarts)},
+                                    {"--grace", fmt::format("{}", grace_seconds_)},
+                                    {"--show", shown_ranks_},
+                                    {"--log_dir", spec_.log_dir}};
     }
     if (spec_.rendezvous && spec_.rendezvous->node != 0)
       return run_node(*spec_.rendezvous, spec_.hosts);

@@ -170,14 +170,11 @@ class Train final : public Command {
                                /*program=*/"", flags_.run_dir);
     }
     Detachment detachment(flags_.detach && !flags_.dry_run);
-    if (rendezvous_ && !flags_.dry_run) {
-      check_flags(flags_);
-      rendezvous_->secret = take_job_secret(flags_.on_hosts);
-      rendezvous_->rejoins |= flags_.max_restarts > 0;
-      if (rendezvous_->node != 0) return run_node(*rendezvous_, hosts_of(flags_));
-    }
-    if (!flags_.config_text && !flags_.config.empty())
+    const bool joins = rendezvous_ && rendezvous_->node != 0 && !flags_.dry_run;
+    if (!flags_.config_text && !flags_.config.empty() && !(joins && lacks_config()))
       flags_.config_text = read_config(flags_.config);
+    if (rendezvous_ && !flags_.dry_run) complete_rendezvous(overrides);
+    if (joins) return run_node(*rendezvous_, hosts_of(flags_));
     if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);
     const TrainPlan plan = make_train_plan(flags_, overrides);
     const std::string notices = notice_lines(plan.notices);
@@ -218,6 +215,22 @@ class Train final : public Command {
   }
 
  private:
+  /// A node that joins others needs no config: node 0's counts. Only one of them can read a pipe.
+  bool lacks_config() const { return flags_.config == "-" || !path_exists(flags_.config); }
+
+  void complete_rendezvous(const std::vector<std::string>& overrides) {
+    check_flags(flags_);
+    rendezvous_->secret = take_job_secret(flags_.on_hosts);
+    rendezvous_->rejoins |= flags_.max_restarts > 0;
+    if (flags_.config_text)
+      rendezvous_->config =
+          written_values(*flags_.config_text, flags_.config, all_overrides(flags_, overrides));
+    rendezvous_->settings = {{"--run_dir", flags_.run_dir},
+                             {"--resume", flags_.resume},
+                             {"--max_restarts", std::to_string(flags_.max_restarts)},
+                             {"--show", flags_.shown_ranks}};
+  }
+
   /// If the user names a run folder, or a run's own config, they must mean that run.
   void require_named_run() const {
     const std::string named = flags_.run_dir.empty() ? flags_.resume : flags_.run_dir;

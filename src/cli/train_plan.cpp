@@ -356,11 +356,17 @@ void add_short_flag(std::vector<std::string>& overrides, const std::string& flag
   overrides.insert(overrides.end(), {key, value});
 }
 
-TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides) {
-  check_flags(flags);
+std::vector<std::string> all_overrides(const TrainFlags& flags,
+                                       std::vector<std::string> overrides) {
   if (flags.steps)
     add_short_flag(overrides, "--steps", "training.train_iters", std::to_string(*flags.steps));
   if (!flags.device.empty()) add_short_flag(overrides, "--device", "hardware.device", flags.device);
+  return overrides;
+}
+
+TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides) {
+  check_flags(flags);
+  overrides = all_overrides(flags, std::move(overrides));
   const std::optional<std::int64_t> resumed_batch = flags.batch_size > 0 ? flags.batch_size
                                                     : flags.resume == "none"
                                                         ? std::nullopt

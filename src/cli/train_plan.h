@@ -25,6 +25,9 @@ struct TrainPlan {
 void add_short_flag(std::vector<std::string>& overrides, const std::string& flag,
                     const std::string& key, const std::string& value);
 
+/// `overrides` and the flags that are short for keys.
+std::vector<std::string> all_overrides(const TrainFlags& flags, std::vector<std::string> overrides);
+
 bool has_tokenizer(const std::string& folder);
 
 /// What a job runs on.

@@ -1,5 +1,6 @@
 #include "hgtrain/config/load.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <unistd.h>
 
@@ -114,6 +115,19 @@ LoadResult load_config_text(std::string_view text, const std::string& file,
 
 LoadResult load_config(const std::string& path, const LoadOptions& options) {
   return load_config_text(read_config(path), path, options);
+}
+
+std::map<std::string, std::string> written_values(std::string_view text, const std::string& file,
+                                                  const std::vector<std::string>& overrides) {
+  Document document = read_document(text, file == "-" ? "stdin" : file);
+  add_overrides(document, overrides);
+  std::map<std::string, std::string> out;
+  for (const auto& [pointer, value] : document.root.flatten().items()) {
+    std::string key = pointer.substr(std::min<std::size_t>(pointer.size(), 1));
+    std::replace(key.begin(), key.end(), '/', '.');
+    out[key] = value.is_number() ? fmt::format("{}", value.get<double>()) : value.dump();
+  }
+  return out;
 }
 
 Config config_from_resolved(const Json& json) {

@@ -49,8 +49,11 @@ struct Join {
   std::int32_t workers = 0;  ///< JobHost::workers
   std::string host;          ///< its name
   std::string machine;       ///< equal for nodes that share a machine; "" = none do
+  std::map<std::string, std::string> config;    ///< of its Rendezvous
+  std::map<std::string, std::string> settings;  ///< the same
   static auto fields(auto& m) {
-    return std::tie(m.version, m.node, m.num_nodes, m.workers, m.host, m.machine);
+    return std::tie(m.version, m.node, m.num_nodes, m.workers, m.host, m.machine, m.config,
+                    m.settings);
   }
 };
 

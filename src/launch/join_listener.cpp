@@ -21,7 +21,7 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr std::size_t kMaxJoinBytes = 4 << 10;
+constexpr std::size_t kMaxJoinBytes = 4 << 20;  // with a config
 
 std::string text_of(const asio::ip::address& address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped())

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "hgtrain/base/text.h"
+
 namespace hgt {
 
 using State = Candidate::State;
@@ -39,7 +41,39 @@ int free_number(const Join& join, const std::vector<RosterHost>& hosts) {
 
 }  // namespace
 
-std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts) {
+namespace {
+
+using Values = std::map<std::string, std::string>;
+
+/// "--max_restarts is 3 there and 0 on node 0", for each that differs.
+std::vector<std::string> differences(const Values& there, const Values& here) {
+  constexpr std::size_t kMaxBytes = 200;
+  const auto text = [](const Values& values, const std::string& key) {
+    const auto found = values.find(key);
+    return found == values.end() ? "not given" : shortened(found->second, kMaxBytes);
+  };
+  Values all = there;
+  all.insert(here.begin(), here.end());
+  std::vector<std::string> out;
+  for (const auto& [key, unused] : all)
+    if (const std::string one = text(there, key), other = text(here, key); one != other)
+      out.push_back(fmt::format("{} is {} there and {} on node 0", key, one, other));
+  return out;
+}
+
+/// Before it has a place among the hosts.
+std::string newcomer_name(const Newcomer& newcomer) {
+  const Join& join = newcomer.join;
+  if (!newcomer.is_readable) return "a node at " + newcomer.address;
+  return fmt::format("{} on {} ({})",
+                     join.node == kAnyNode ? "a node" : fmt::format("node {}", join.node),
+                     join.host, newcomer.address);
+}
+
+}  // namespace
+
+std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts,
+                        const Rendezvous& rendezvous) {
   if (!newcomer.is_readable) return "its hgtrain has another version than node 0's";
   const Join& join = newcomer.join;
   const int num_nodes = static_cast<int>(hosts.size());
@@ -54,14 +88,17 @@ std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>&
   if (join.workers > 0 && host.spec.workers > 0 && join.workers != host.spec.workers)
     return fmt::format("it starts {} workers, and node 0 expects {} of it", join.workers,
                        host.spec.workers);
-  return "";
+  if (join.config.empty() || join.config == rendezvous.config) return "";
+  constexpr std::size_t kMaxShown = 5;  // it may be another config altogether
+  return "its config differs from node 0's: " +
+         listed(differences(join.config, rendezvous.config), kMaxShown);
 }
 
 JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
                            const Rendezvous& rendezvous, Events events)
     : hosts_(hosts),
       events_(std::move(events)),
-      join_timeout_(rendezvous.join_timeout),
+      rendezvous_(rendezvous),
       timer_(io),
       listener_(
           io,
@@ -70,13 +107,14 @@ JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
 
 void JoiningNodes::start_waiting() {
   are_enough_ = false;
-  deadline_ = Clock::now() + join_timeout_;
-  if (join_timeout_ <= kQuiet) return wait_until(deadline_);
+  deadline_ = Clock::now() + rendezvous_.join_timeout;
+  if (rendezvous_.join_timeout <= kQuiet) return wait_until(deadline_);
   timer_.expires_after(kQuiet);
   timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
     events_.notice(fmt::format("waiting for {} to join on port {}, up to {} s",
-                               fmt::join(called(), ", "), listener_.port(), join_timeout_.count()));
+                               fmt::join(called(), ", "), listener_.port(),
+                               rendezvous_.join_timeout.count()));
     wait_until(deadline_);
   });
 }
@@ -115,18 +153,25 @@ void JoiningNodes::report_missing() {
     if (host.state != State::kCalled) continue;
     is_one_joining |= host.link != nullptr;
     if (!host.link)
-      events_.missing(
-          host, are_enough_ ? "it has not joined yet"
-                            : fmt::format("it has not joined within {} s", join_timeout_.count()));
+      events_.missing(host, are_enough_ ? "it has not joined yet" : why_missing(host));
   }
   if (is_one_joining) wait_until(Clock::now() + std::chrono::seconds(1));
+}
+
+std::string JoiningNodes::why_missing(const RosterHost& host) const {
+  const auto node = static_cast<int>(&host - hosts_.data());
+  const auto refusal = refused_.contains(node) ? refused_.find(node) : refused_.find(kAnyNode);
+  return fmt::format("it has not joined within {} s{}", rendezvous_.join_timeout.count(),
+                     refusal == refused_.end() ? "" : "; " + refusal->second);
 }
 
 void JoiningNodes::on_join(Newcomer newcomer) {
   if (newcomer.join.node == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
   auto [in, out] = newcomer.carrier->start();
-  if (const std::string why = why_refused(newcomer, hosts_); !why.empty()) {
-    events_.notice(fmt::format("a node at {} is refused: {}", newcomer.address, why));
+  if (const std::string why = why_refused(newcomer, hosts_, rendezvous_); !why.empty()) {
+    const std::string text = fmt::format("{} is refused: {}", newcomer_name(newcomer), why);
+    refused_[newcomer.join.node] = text;
+    events_.notice(text);
     const std::string frame = encode_frame(Refused::kKind, encode_payload(Refused{why}));
     [[maybe_unused]] const ssize_t sent = ::write(out.get(), frame.data(), frame.size());
     return;
@@ -138,6 +183,8 @@ void JoiningNodes::on_join(Newcomer newcomer) {
   host.machine = newcomer.join.machine;
   host.spec.name = node_name(newcomer.join, newcomer.join.node, hosts_);
   if (newcomer.join.workers > 0) host.spec.workers = newcomer.join.workers;
+  for (const std::string& text : differences(newcomer.join.settings, rendezvous_.settings))
+    events_.notice(fmt::format("{}: {}; node 0's counts", newcomer_name(newcomer), text));
   events_.joined(host, std::move(in), std::move(out));
 }
 

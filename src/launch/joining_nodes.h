@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,10 @@
 
 namespace hgt {
 
-/// Why a node that dials cannot be one of `hosts`, whose first is node 0; "" if it can.
-std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts);
+/// Why a node that dials cannot be one of `hosts`, whose first is node 0, which has `rendezvous`;
+/// "" if it can.
+std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts,
+                        const Rendezvous& rendezvous);
 
 /// What a node is called: by its host, and if another node is on that host, by its number, too: "a
 /// (node 1)".
@@ -51,7 +54,7 @@ class JoiningNodes {
   /// from now on, but no longer than join_timeout.
   void last_call(bool are_enough);
   void stop_waiting() { timer_.cancel(); }
-  std::chrono::seconds join_timeout() const { return join_timeout_; }
+  std::chrono::seconds join_timeout() const { return rendezvous_.join_timeout; }
 
   /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
   /// acknowledged it, or after `limit`. The nodes end when this process ends, which may print its
@@ -65,13 +68,15 @@ class JoiningNodes {
   using Clock = std::chrono::steady_clock;
 
   std::vector<std::string> called() const;
+  std::string why_missing(const RosterHost& host) const;
   void wait_until(Clock::time_point time);
   void report_missing();
   void on_join(Newcomer newcomer);
 
   std::vector<RosterHost>& hosts_;
   const Events events_;
-  const std::chrono::seconds join_timeout_;
+  const Rendezvous rendezvous_;
+  std::map<int, std::string> refused_;  // by number, or kAnyNode: the last that was, and why
   Clock::time_point deadline_;
   bool are_enough_ = false;
   asio::steady_timer timer_;

@@ -139,7 +139,8 @@ std::string join_frame(const Rendezvous& rendezvous, const std::vector<JobHost>&
   return encode_frame(
       Join::kKind,
       encode_payload(Join{kAgentVersion, rendezvous.node, static_cast<std::int32_t>(hosts.size()),
-                          self.workers, host_name(), machine_of(rendezvous)}));
+                          self.workers, host_name(), machine_of(rendezvous), rendezvous.config,
+                          rendezvous.settings}));
 }
 
 /// One connection to node 0, until it ends.

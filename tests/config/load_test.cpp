@@ -113,3 +113,20 @@ TEST_CASE("for a file with DeepSpeed's keys only, the errors show examples of wh
     CHECK(p.hint.starts_with("for example \""));
   CHECK_THROWS_AS(result.throw_unless_trainable(), Error);
 }
+
+TEST_CASE("what a config says is the same on two machines, however it is written") {
+  const std::map<std::string, std::string> values{{"optimizer.params.lr", "0.001"},
+                                                  {"optimizer.params.betas.0", "1"},
+                                                  {"zero", "null"},
+                                                  {"model.init", "\"no/such/folder\""},
+                                                  {"bf16.enabled", "\"auto\""}};
+  const char* const text = R"({"optimizer": {"params": {"lr": 1e-3, "betas": [1.0]}}, # comment
+                               "zero": null, "model": {"init": "no/such/folder"},
+                               "bf16": {"enabled": "auto"}})";
+  CHECK(written_values(text, "f.json", {}) == values);
+  CHECK(written_values(R"({"zero": null, "optimizer": {"params": {"betas": [1]}},
+                           "bf16": {"enabled": true}})",
+                       "g.json",
+                       {"optimizer.params.lr", "0.001", "model.init", "no/such/folder",
+                        "bf16.enabled", "auto"}) == values);
+}

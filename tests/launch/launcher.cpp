@@ -4,9 +4,9 @@
 // [--grace MS]
 // [--hang MS] [--lease MS] [--min_hosts N] [--elastic_timeout MS] [--logs DIR] [--socket DIR]
 // [--show RANKS] [--verdict FILE] -- PROGRAM ...
-// With [--nodes N --node R --port P --secret TEXT [--join SECONDS]] one of N nodes on this machine,
-// of --workers each. With [--remotely HOST [--in FOLDER] [--program FILE]] the program alone, on
-// that host.
+// With [--nodes N --node R --port P --secret TEXT [--join SECONDS] [--key K=V] [--setting K=V]] one
+// of N nodes on this machine, of --workers each. With [--remotely HOST [--in FOLDER] [--program
+// FILE]] the program alone, on that host.
 #include <cstdio>
 #include <fstream>
 #include <optional>
@@ -85,7 +85,12 @@ int main(int argc, char** argv) try {
       rendezvous.secret = argv[++i];
     else if (flag == "--join")
       rendezvous.join_timeout = std::chrono::seconds(std::stoi(argv[++i]));
-    else if (flag == "--on_first_host")
+    else if (flag == "--key" || flag == "--setting") {
+      const std::string text = argv[++i];
+      const std::size_t equals = text.find('=');
+      (flag == "--key" ? rendezvous.config : rendezvous.settings)[text.substr(0, equals)] =
+          text.substr(equals + 1);
+    } else if (flag == "--on_first_host")
       spec.is_on_first_host = true;
     else if (flag == "--remotely")
       remote_host = argv[++i];

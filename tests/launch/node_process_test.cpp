@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/host.h"
+
 #include "launcher_process.h"
 #include "owned_fd.h"
 
@@ -250,4 +252,27 @@ TEST_CASE(
   CHECK(zero.wait() == 0);
   for (std::size_t i = 1; i < nodes.launchers.size(); ++i)
     if (&nodes[i] != &second) CHECK(nodes[i].wait() == 0);
+}
+
+TEST_CASE("what node 0 alone decides, and another node has otherwise, is named") {
+  Nodes nodes(2);
+  nodes.start(0, script("true", {"--setting", "--max_restarts=0"}));
+  nodes.start(1, script("true", {"--setting", "--max_restarts=3"}));
+  CHECK(nodes[0].wait() == 0);
+  CHECK(nodes[1].wait() == 0);
+  CHECK(has(nodes[0].err(), "node 1 on " + host_name() +
+                                " (127.0.0.1): --max_restarts is 3 there "
+                                "and 0 on node 0; node 0's counts"));
+}
+
+TEST_CASE("a node with another config is refused, and node 0 says so again if nobody else joins") {
+  Nodes nodes(2);
+  nodes.start(0, script("true", {"--join", "5", "--key", "lr=0.003"}));
+  nodes.start(1, script("true", {"--key", "lr=1"}));
+  const std::string why = "its config differs from node 0's: lr is 1 there and 0.003 on node 0";
+  CHECK(nodes[1].wait() == 2);
+  CHECK(has(nodes[1].err(), "refuses node 1: " + why));
+  CHECK(nodes[0].wait() == 6);
+  CHECK(has(nodes[0].err(), "cannot be used: it has not joined within 5 s; node 1 on " +
+                                host_name() + " (127.0.0.1) is refused: " + why));
 }

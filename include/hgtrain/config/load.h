@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,11 @@ LoadResult load_config(const std::string& path, const LoadOptions& options);
 /// The same from the text of `file`, which may be read only once if it is a pipe.
 LoadResult load_config_text(std::string_view text, const std::string& file,
                             const LoadOptions& options);
+
+/// What the text of `file` and the overrides say, by key ("optimizer.params.lr"), before defaults,
+/// "auto" and other files are looked at: equal on two machines whose users wrote the same.
+std::map<std::string, std::string> written_values(std::string_view text, const std::string& file,
+                                                  const std::vector<std::string>& overrides);
 
 /// Turns training.num_epochs into train_iters, and sets what follows from it (the scheduler's
 /// total_num_steps). `epoch_samples`: the samples of one pass over the data.

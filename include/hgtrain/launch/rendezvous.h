@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,12 @@ struct Rendezvous {
   std::chrono::seconds join_timeout{600};  ///< for all nodes to join, or for as many as are enough
   bool shares_node = false;                ///< HostFlags::shares_node
   bool rejoins = false;  ///< a node that has lost node 0 dials it again, for as long
+  /// The config of the job as this node's command gives it, by key; empty if it names none, or if
+  /// this node has no such file. Node 0 refuses a node whose config is another one.
+  std::map<std::string, std::string> config = {};
+  /// What else the command says about the job, by flag. Only node 0's counts; it names what
+  /// differs.
+  std::map<std::string, std::string> settings = {};
 };
 
 /// Completes the flags of one of several nodes: the number of this node, how many nodes there are,
