@@ -221,6 +221,7 @@ class Train final : public Command {
   void complete_rendezvous(const std::vector<std::string>& overrides) {
     check_flags(flags_);
     rendezvous_->secret = take_job_secret(flags_.on_hosts);
+    rendezvous_->trains = true;
     rendezvous_->rejoins |= flags_.max_restarts > 0;
     if (flags_.config_text)
       rendezvous_->config =

@@ -283,14 +283,11 @@ class Job {
     coordinator_->stop(signal, by);
   }
 
-  /// No rank runs yet, or none runs any more because the job waits to restart. A training that is
-  /// stopped then can be resumed like one whose ranks have saved.
   void stop_without_ranks(int signal, const std::string& by) {
-    if (signal == SIGUSR2 || (signal == SIGUSR1 && !spec_.own_workers))
-      return notice(by + " has no effect, because no rank runs now");
-    const bool can_resume = spec_.own_workers && (restarts_ > 0 || signal != SIGINT);
+    const auto exit_code = exit_code_without_ranks(signal, spec_.own_workers, restarts_ > 0);
+    if (!exit_code) return notice(by + " has no effect, because no rank runs now");
     verdict_.outcome = Verdict::Outcome::kStopped;
-    verdict_.exit_code = can_resume ? kExitStoppedEarly : 128 + signal;
+    verdict_.exit_code = *exit_code;
     verdict_.reason = fmt::format(
         "stopped by {} {}", by,
         restarts_ == 0 ? "before all hosts had answered" : "while it waited to restart");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
 
 namespace hgt {
 namespace {
@@ -12,6 +13,12 @@ constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 constexpr std::int64_t kSameSignalNs = 2'000'000'000;
 
 }  // namespace
+
+std::optional<int> exit_code_without_ranks(int signal, bool own_workers, bool has_begun) {
+  if (signal == SIGUSR2 || (signal == SIGUSR1 && !own_workers)) return std::nullopt;
+  const bool can_resume = own_workers && (has_begun || signal != SIGINT);
+  return can_resume ? kExitStoppedEarly : 128 + signal;
+}
 
 JobSignals::Handlers::Handlers() {
   for (const int signal : kWatched) sigaction(signal, nullptr, &before_[signal]);

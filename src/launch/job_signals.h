@@ -4,11 +4,17 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 
 namespace hgt {
+
+/// The exit code if `signal` comes while no rank of the job runs, because it waits to begin or, if
+/// it `has_begun`, to begin again. A training that is stopped then can be resumed like one whose
+/// ranks have saved. nullopt: the signal ends nothing.
+std::optional<int> exit_code_without_ranks(int signal, bool own_workers, bool has_begun);
 
 /// The signals that a user or a scheduler sends to a job: those that this process receives while
 /// this object lives, and those that agents report. Must outlive the loop. The destructor restores

@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <memory>
 #include <sys/prctl.h>
-#include <thread>
 
 #include <asio/connect.hpp>
 #include <asio/io_context.hpp>
-#include <asio/signal_set.hpp>
 #include <asio/write.hpp>
 #include <fmt/format.h>
 
@@ -21,6 +20,7 @@
 #include "agent.h"
 #include "children.h"
 #include "job_group.h"
+#include "job_signals.h"
 #include "tls_carrier.h"
 
 namespace hgt {
@@ -43,6 +43,12 @@ std::string address_text(const Rendezvous& rendezvous) {
 std::string name_of(const Rendezvous& rendezvous) {
   return rendezvous.node == kAnyNode ? "this node" : fmt::format("node {}", rendezvous.node);
 }
+
+/// A signal that ends this node, because node 0 is not there to decide.
+struct StoppedBySignal {
+  int signal;
+  int exit_code;
+};
 
 /// Dials node 0 until it answers.
 class Dialler {
@@ -71,7 +77,8 @@ class Dialler {
       if (waited > kQuietLimit && !std::exchange(has_reported, true))
         tell("hgtrain: {} is waiting for node 0 at {}: {}\n", name_of(rendezvous_),
              address_text(rendezvous_), why_);
-      std::this_thread::sleep_for(pause);
+      io_.restart();
+      io_.run_for(pause);
     }
   }
 
@@ -116,6 +123,7 @@ class Dialler {
     start([&](const std::error_code& error, auto&&...) {
       is_done = true;
       result = error;
+      io_.stop();
     });
     io_.restart();
     io_.run_for(kConnectLimit);
@@ -123,7 +131,7 @@ class Dialler {
     std::error_code ignored;
     stream.lowest_layer().close(ignored);
     io_.restart();
-    io_.run();  // what is pending ends at once
+    io_.run();  // until the operation has ended, too
     return asio::error::timed_out;
   }
 
@@ -146,11 +154,22 @@ std::string join_frame(const Rendezvous& rendezvous, const std::vector<JobHost>&
 /// One connection to node 0, until it ends.
 class Connection {
  public:
-  Connection(const Rendezvous& rendezvous, const JobGroup& group, Clock::time_point deadline)
-      : group_(group), dialler_(io_, rendezvous, deadline), signals_(io_) {}
+  /// `has_begun`: the job has run on this node before.
+  Connection(const Rendezvous& rendezvous, const JobGroup& group, Clock::time_point deadline,
+             bool has_begun)
+      : rendezvous_(rendezvous),
+        group_(group),
+        has_begun_(has_begun),
+        dialler_(io_, rendezvous, deadline),
+        signals_(io_, [this](int signal) { on_signal(signal); }) {
+    signals_.start();
+  }
 
-  /// Returns why it has ended. What has been started is gone then.
-  std::string run(const std::string& join) {
+  /// Dials after `pause`, because node 0 may still wait for what it has lost here. Returns why the
+  /// connection has ended. What has been started is gone then. StoppedBySignal if a signal ends
+  /// this node before it has reached node 0.
+  std::string run(const std::string& join, std::chrono::milliseconds pause) {
+    io_.run_for(pause);
     const std::shared_ptr<TlsCarrier> carrier = dialler_.dial(join);
     io_.restart();
     std::string out;
@@ -162,9 +181,6 @@ class Connection {
                                   }},
                    std::move(in), std::move(to));
     agent_->say_hello(visible_gpus());
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
-      signals_.add(signal);  // only now: before, they end this process
-    watch_signals();
     io_.run();
     return out;
   }
@@ -172,33 +188,35 @@ class Connection {
   const Agent& agent() const { return *agent_; }
 
  private:
-  void watch_signals() {
-    signals_.async_wait([this](const std::error_code& error, int signal) {
-      if (error) return;
-      agent_->report_signal(signal);
-      watch_signals();
-    });
+  void on_signal(int signal) {
+    if (agent_) return agent_->report_signal(signal);
+    const auto exit_code = exit_code_without_ranks(signal, rendezvous_.trains, has_begun_);
+    if (exit_code) throw StoppedBySignal{signal, *exit_code};
+    tell("hgtrain: SIG{} has no effect, because no rank runs now\n", sigabbrev_np(signal));
   }
 
   asio::io_context io_;
+  const Rendezvous& rendezvous_;
   const JobGroup& group_;
+  const bool has_begun_;
   Dialler dialler_;
-  asio::signal_set signals_;
+  JobSignals signals_;
   std::optional<Agent> agent_;
 };
 
 }  // namespace
 
-int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {
+int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) try {
   std::signal(SIGPIPE, SIG_IGN);
   const JobGroup group;  // before this process is a subreaper
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const std::string join = join_frame(rendezvous, hosts);
   const std::string place = address_text(rendezvous);
   Clock::time_point deadline = Clock::now() + rendezvous.join_timeout;
-  for (;;) {
-    Connection connection(rendezvous, group, deadline);
-    const std::string why = connection.run(join);
+  bool has_begun = false;
+  for (std::chrono::milliseconds pause{0};; pause = kLongestPause) {
+    Connection connection(rendezvous, group, deadline, has_begun);
+    const std::string why = connection.run(join, pause);
     const Agent& agent = connection.agent();
     if (agent.exit_code()) return *agent.exit_code();
     if (agent.refusal())
@@ -213,9 +231,13 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {
       tell("hgtrain: node 0 at {} is lost: {}; {} tries to join again\n", place, why,
            name_of(rendezvous));
       deadline = Clock::now() + rendezvous.join_timeout;
+      has_begun = true;
     }
-    std::this_thread::sleep_for(kLongestPause);  // node 0 may still wait for what it has lost here
   }
+} catch (const StoppedBySignal& stopped) {
+  tell("hgtrain: stopped by SIG{} while {} waited for node 0 at {}\n", sigabbrev_np(stopped.signal),
+       name_of(rendezvous), address_text(rendezvous));
+  return stopped.exit_code;
 }
 
 }  // namespace hgt

@@ -117,6 +117,7 @@ int main(int argc, char** argv) try {
   if (nodes > 0) {
     spec.hosts.assign(static_cast<std::size_t>(nodes), {.name = "?", .workers = spec.num_workers});
     rendezvous.rejoins = spec.min_hosts > 0;
+    rendezvous.trains = spec.own_workers;
     spec.rendezvous = rendezvous;
     const hgt::LogSession log("node", hgt::LogLevel::kWarning, /*asynchronous=*/false);
     if (rendezvous.node != 0) return hgt::run_node(rendezvous, spec.hosts);

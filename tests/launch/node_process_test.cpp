@@ -276,3 +276,37 @@ TEST_CASE("a node with another config is refused, and node 0 says so again if no
   CHECK(has(nodes[0].err(), "cannot be used: it has not joined within 5 s; node 1 on " +
                                 host_name() + " (127.0.0.1) is refused: " + why));
 }
+
+TEST_CASE(
+    "a signal ends a node that waits for node 0 with a line that says so, and saves nothing") {
+  const auto catches = [](const LauncherProcess& node, int signal) {
+    return eventually([&] {
+      const std::string status = contents(fmt::format("/proc/{}/status", node.pid()));
+      const std::size_t at = status.find("SigCgt:");
+      return at != std::string::npos &&
+             (std::stoull(status.substr(at + 7), nullptr, 16) >> (signal - 1) & 1) != 0;
+    });
+  };
+  const auto ends = [&](std::vector<std::string> flags, const char* no_effect, int ignored,
+                        int signal, const char* name) {
+    Nodes nodes(2);
+    flags.insert(flags.end(), {"--", LAUNCH_PROBE, "stop"});
+    LauncherProcess& node = nodes.start(1, flags);
+    REQUIRE(catches(node, SIGUSR2));
+    node.kill(ignored);
+    CHECK(eventually([&] {
+      return has(node.err(),
+                 fmt::format("{} has no effect, because no rank runs now\n", no_effect));
+    }));
+    node.kill(signal);
+    const int code = node.wait();
+    CHECK(has(node.err(), fmt::format("hgtrain: stopped by {} while node 1 waited for node 0 at "
+                                      "127.0.0.1:{}\n",
+                                      name, nodes.port)));
+    return code;
+  };
+  CHECK(ends({"--own"}, "SIGUSR2", SIGUSR2, SIGUSR1, "SIGUSR1") == 75);
+  CHECK(ends({"--own"}, "SIGUSR2", SIGUSR2, SIGTERM, "SIGTERM") == 75);
+  CHECK(ends({"--own"}, "SIGUSR2", SIGUSR2, SIGINT, "SIGINT") == 130);
+  CHECK(ends({}, "SIGUSR1", SIGUSR1, SIGTERM, "SIGTERM") == 143);
+}

@@ -22,6 +22,7 @@ struct Rendezvous {
   std::string secret = {};                 ///< only the nodes know it; no worker gets it
   std::chrono::seconds join_timeout{600};  ///< for all nodes to join, or for as many as are enough
   bool shares_node = false;                ///< HostFlags::shares_node
+  bool trains = false;                     ///< the workers are hgtrain's
   bool rejoins = false;  ///< a node that has lost node 0 dials it again, for as long
   /// The config of the job as this node's command gives it, by key; empty if it names none, or if
   /// this node has no such file. Node 0 refuses a node whose config is another one.
@@ -51,8 +52,8 @@ std::string machine_of(const Rendezvous& rendezvous);
 
 /// Runs the ranks of a node other than 0, which it dials until the join timeout. Blocks until the
 /// job ends, and returns its exit code. Signals that arrive meanwhile are passed on to the whole
-/// job. Error(kPeer) if node 0 cannot be reached or is lost, Error(kConfig) if it refuses this
-/// node.
+/// job; while node 0 is not there, they end this node as they would end the job. Error(kPeer) if
+/// node 0 cannot be reached or is lost, Error(kConfig) if it refuses this node.
 int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts);
 
 }  // namespace hgt
