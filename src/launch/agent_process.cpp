@@ -17,6 +17,7 @@
 #include "agent.h"
 #include "children.h"
 #include "job_group.h"
+#include "job_signals.h"
 
 namespace hgt {
 namespace {
@@ -44,6 +45,8 @@ int run_agent() {
   Agent agent(
       {io, group.join_fd(), children(), Lease::kDefault, [&](const std::string&) { io.stop(); }},
       std::move(in), std::move(out));
+  JobSignals signals(io, [&](int signal) { agent.report_signal(signal); });
+  signals.start();
   agent.say_hello(visible_gpus());
   io.run();
   return 0;

@@ -269,6 +269,13 @@ class Job {
     obey(signal, fmt::format("SIG{}", sigabbrev_np(signal)));
   }
 
+  void on_signal_at(const std::string& host, int signal) {
+    if (!signals_.is_new(signal)) return;
+    const std::string by = fmt::format("SIG{} on host {}", sigabbrev_np(signal), host);
+    notice(fmt::format("{} counts for the whole job", by));
+    obey(signal, by);
+  }
+
   /// Acts on a signal, or on what asks for the same: `by` names it for the verdict.
   void obey(int signal, const std::string& by) {
     if (!coordinator_) return stop_without_ranks(signal, by);
@@ -358,7 +365,7 @@ class Job {
        [this](AgentLink& link, const std::string& why) { coordinator_->on_lost(link, why); },
        [this](const std::string& host) { on_returned(host); },
        [this](const std::string& text) { notice(text); },
-       [this](int signal) { signals_.on_reported(signal); }}};
+       [this](const std::string& host, int signal) { on_signal_at(host, signal); }}};
   std::map<std::string, std::string> inherited_;  // by the agents of other hosts
   std::unique_ptr<Coordinator> coordinator_;
   std::optional<Error> cannot_start_;

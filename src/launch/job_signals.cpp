@@ -47,9 +47,9 @@ void JobSignals::start() {
   });
 }
 
-void JobSignals::on_reported(int signal) {
-  if (std::ranges::find(kWatched, signal) == std::end(kWatched)) return;
-  if (is_news(signal, /*is_ours=*/false)) on_signal_(signal);
+bool JobSignals::is_new(int signal) {
+  return std::ranges::find(kWatched, signal) != std::end(kWatched) &&
+         is_news(signal, /*is_ours=*/false);
 }
 
 bool JobSignals::is_news(int signal, bool is_ours) {

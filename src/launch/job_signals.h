@@ -17,8 +17,8 @@ namespace hgt {
 std::optional<int> exit_code_without_ranks(int signal, bool own_workers, bool has_begun);
 
 /// The signals that a user or a scheduler sends to a job: those that this process receives while
-/// this object lives, and those that agents report. Must outlive the loop. The destructor restores
-/// this process's signal handlers; until then SIGPIPE is ignored.
+/// this object lives, and those that agents report (is_new()). Must outlive the loop. The
+/// destructor restores this process's signal handlers; until then SIGPIPE is ignored.
 class JobSignals {
  public:
   /// `on_signal` is called for each new signal. A scheduler sends a signal to every node at nearly
@@ -26,8 +26,8 @@ class JobSignals {
   JobSignals(asio::io_context& io, std::function<void(int signal)> on_signal);
 
   void start();
-  /// Call it when the agent of another host has received a signal.
-  void on_reported(int signal);
+  /// Whether a signal that the agent of another host has received is new.
+  bool is_new(int signal);
 
  private:
   class Handlers {

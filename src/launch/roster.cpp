@@ -192,7 +192,7 @@ void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
 
 void Roster::on_frame(Host& host, const Frame& frame) {
   if (frame.kind == MessageKind::kSignalReceived)
-    return events_.signal(decode_payload<SignalReceived>(frame.payload).signal);
+    return events_.signal(host.spec.name, decode_payload<SignalReceived>(frame.payload).signal);
   if (frame.kind == MessageKind::kJobEnded) {
     host.knows_end = true;
     return nodes_ ? nodes_->check_dismissed() : void();

@@ -43,7 +43,8 @@ class Roster {
     /// After `ready`: a host has answered that was lost or could not be used before.
     std::function<void(const std::string& host)> returned;
     std::function<void(const std::string& text)> notice;
-    std::function<void(int signal)> signal;  ///< an agent received a signal, at any time
+    /// An agent received a signal, at any time.
+    std::function<void(const std::string& host, int signal)> signal;
   };
 
   /// `lease`: how long another machine may be silent.

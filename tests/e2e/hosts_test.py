@@ -168,6 +168,19 @@ class HostsTest(HostsCase):
         self.assertIn('error: host b is lost: ', err)
         self.assertIn('2 other ranks were stopped', err)
 
+    def test_a_signal_to_an_agent_saves_on_all_hosts(self):
+        folder = self.prepare('agent_signalled', 5)
+        process = self.start('--config', 'config.json', '--device', 'cpu', '--run_dir', 'run', '--steps', '100000', cwd=folder, command=('train',))
+        metrics = folder / 'run/metrics.jsonl'
+        self.wait_for(lambda: metrics.exists() and metrics.read_text().count('\n') >= 2, process)
+        agent, = self.hosts.agents_of('b')
+        os.kill(agent, signal.SIGTERM)
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 75, err)
+        self.assertIn('SIGTERM on host b counts for the whole job', err)
+        steps = len(metrics.read_text().splitlines())
+        self.assertTrue((folder / f'run/checkpoints/step_{steps:08}').is_dir(), err)
+
     def test_an_agent_that_is_killed_takes_its_ranks_along(self):
         process = self.start('--', 'sh', '-c', 'echo ready $RANK; exec sleep 1000')
         for _ in range(4):

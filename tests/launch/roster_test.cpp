@@ -106,6 +106,20 @@ TEST_CASE("a host that is lost ends the job, and nothing is left there") {
   CHECK(all_end(launcher.numbers("pid")));
 }
 
+TEST_CASE("a signal to the agent of a host counts for the whole job") {
+  const FakeSsh ssh(kStartAgent);
+  LauncherProcess launcher({"--hosts", "a:2,b:2", "--", "/bin/sh", "-c",
+                            "trap 'echo saved $RANK; exit 75' TERM; echo $$ >> \"$1\"; "
+                            "while [ $(wc -l < \"$1\") -lt 4 ]; do sleep 0.01; done; "
+                            "[ $RANK = 3 ] && kill -TERM $(cut -d' ' -f4 /proc/$PPID/stat); "
+                            "while :; do sleep 0.01; done",
+                            "sh", "@pids"});
+  CHECK(launcher.wait() == 75);
+  for (int rank = 0; rank < 4; ++rank) CHECK(has(launcher.out(), fmt::format("saved {}", rank)));
+  CHECK(has(launcher.err(), "SIGTERM on host b counts for the whole job"));
+  CHECK(has(launcher.err(), "stopped by SIGTERM on host b"));
+}
+
 TEST_CASE("a job restarts on a host that was lost, when nothing of it can be left there") {
   const FakeSsh ssh(kStartAgent);
   LauncherProcess launcher(
