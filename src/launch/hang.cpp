@@ -143,4 +143,16 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
       all_wait};
 }
 
+std::optional<Hang> find_stopped(std::span<const Pulse> pulses, std::int64_t now_ns,
+                                 std::chrono::milliseconds limit) {
+  const auto first = std::ranges::min_element(pulses, {}, &Pulse::heard_ns);
+  if (first == pulses.end() || now_ns - first->heard_ns < std::chrono::nanoseconds(limit).count())
+    return std::nullopt;
+  return Hang{
+      first->rank,
+      fmt::format("rank {} has been stopped by a signal for {:.0f} s", first->rank,
+                  seconds(now_ns - first->heard_ns)),
+      "look for what has stopped the process: kill -STOP, or a scheduler that suspends jobs"};
+}
+
 }  // namespace hgt

@@ -14,7 +14,7 @@ namespace hgt {
 struct Pulse {
   int rank = 0;
   Heartbeat last;
-  std::int64_t heard_ns = 0;    ///< when the last heartbeat came
+  std::int64_t heard_ns = 0;    ///< when the last heartbeat came or, before any, it was stopped
   std::int64_t changed_ns = 0;  ///< when a heartbeat last differed from the one before
   bool greeted = true;          ///< it has sent its hello; until then it may be slow to load
   bool stopped = false;         ///< its process has been stopped by a signal
@@ -54,5 +54,10 @@ struct Hang {
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
                               std::chrono::milliseconds silence_limit,
                               std::chrono::milliseconds hang_limit);
+
+/// The rank that has been stopped for the longest time, if that is at least `limit`. For ranks that
+/// send no heartbeats.
+std::optional<Hang> find_stopped(std::span<const Pulse> pulses, std::int64_t now_ns,
+                                 std::chrono::milliseconds limit);
 
 }  // namespace hgt

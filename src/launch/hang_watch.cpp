@@ -51,13 +51,18 @@ void HangWatch::check() {
   if (const auto hang = hang_after(std::min(kSilentLimit, limit), limit)) found_(*hang);
 }
 
-/// Only ranks that send heartbeats and have not failed are considered.
+/// Ranks that have failed are not considered. Of those that send no heartbeats it is only known
+/// whether they are stopped.
 std::optional<Hang> HangWatch::hang_after(milliseconds silent, milliseconds still) const {
-  std::vector<Pulse> pulses;
-  for (const RankView& rank : attempt_.ranks)
-    if (!rank.end && !rank.is_gone && obeys_commands(attempt_, rank) &&
-        !attempt_.failures.count(rank.pulse.rank))
+  std::vector<Pulse> pulses, stopped;
+  for (const RankView& rank : attempt_.ranks) {
+    if (rank.end || rank.is_gone || attempt_.failures.count(rank.pulse.rank)) continue;
+    if (obeys_commands(attempt_, rank))
       pulses.push_back(rank.pulse);
+    else if (rank.pulse.stopped)
+      stopped.push_back(rank.pulse);
+  }
+  if (const auto hang = find_stopped(stopped, now_ns(), silent)) return hang;
   return find_hang(pulses, now_ns(), silent, still);
 }
 

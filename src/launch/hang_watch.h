@@ -13,8 +13,8 @@
 
 namespace hgt {
 
-/// Checks every second whether a rank of an attempt hangs. Must outlive what it has queued on the
-/// loop, also after stop().
+/// Checks every second whether a rank of an attempt hangs, or is stopped. Must outlive what it has
+/// queued on the loop, also after stop().
 class HangWatch {
  public:
   /// `found` is called within the loop, at each check that finds a hang; it may call stop().

@@ -186,6 +186,15 @@ TEST_CASE("a worker that is stopped before its hello ends the run after 30 s, wh
   CHECK(has(launcher.err(), "rank 1 has not answered for 3"));
 }
 
+TEST_CASE("a program that a signal has stopped ends the run after a while") {
+  LauncherProcess launcher({"--workers", "2", "--hang", "1000", "--grace", "100", "--", "/bin/sh",
+                            "-c", "echo pid=$$; [ $RANK = 0 ] || kill -STOP $$; exec sleep 1000"});
+  CHECK(launcher.wait() == 5);
+  CHECK(launcher.failure()["rank"] == 1);
+  CHECK(has(launcher.err(), "rank 1 has been stopped by a signal for "));
+  CHECK(all_end(launcher.numbers("pid")));
+}
+
 TEST_CASE("a process that does not belong to the job gets no control channel") {
   const std::string what = GENERATE("forged", "garbage", "oversized");
   SECTION("a worker of ours that talks so has failed") {

@@ -161,3 +161,10 @@ TEST_CASE("if all entered the same collective, the first to stop is named") {
   CHECK(at(100, {pulse(0, 8, 99, 35), pulse(1, 8, 99, 34), pulse(2, 8, 99, 36)})->rank == 1);
   CHECK(at(100, {pulse(0, 8, 99, 35)})->rank == 0);
 }
+
+TEST_CASE("of ranks that are stopped, the first hangs after the limit") {
+  const std::vector<Pulse> pulses{pulse(2, 0, 65, 0), pulse(3, 0, 61, 0)};
+  CHECK_FALSE(find_stopped({}, 90 * kSecond, 30s));
+  CHECK_FALSE(find_stopped(pulses, 90 * kSecond, 30s));
+  CHECK(find_stopped(pulses, 91 * kSecond, 30s)->rank == 3);
+}

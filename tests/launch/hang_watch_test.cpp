@@ -54,6 +54,26 @@ TEST_CASE("a rank that waits in the same place, has failed or has ended is not t
   CHECK_FALSE(ended.straggler());
 }
 
+TEST_CASE("of another program, only a rank that is stopped hangs") {
+  WatchedAttempt attempt(31s);
+  attempt.spec.own_workers = false;
+  std::optional<Hang> found;
+  HangWatch watch(attempt.io, attempt.record, [&](const Hang& hang) {
+    found = hang;
+    watch.stop();
+  });
+  for (RankView& rank : attempt.record.ranks) rank.pulse.greeted = false;
+  attempt.record.ranks[1].pulse.heard_ns -= std::chrono::nanoseconds(31s).count();
+  watch.start();
+  attempt.io.run_one();
+  CHECK_FALSE(found);
+  attempt.record.ranks[1].pulse.stopped = true;
+  attempt.io.run_one();
+  REQUIRE(found);
+  CHECK(found->rank == 1);
+  CHECK(found->message.starts_with("rank 1 has been stopped by a signal for 3"));
+}
+
 TEST_CASE("without a limit nobody hangs") {
   WatchedAttempt attempt(3600s);
   attempt.spec.hang_limit = 0ms;

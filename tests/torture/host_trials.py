@@ -319,9 +319,8 @@ class PyTorch(Programs):
         return super().is_complete(outcome) and 'error: ' not in outcome.err
 
     def end_of_stopped_rank(self, fault):
-        """The first of the others that reaches PyTorch's timeout ends the job. Who does not reach rank 0's store in this time waits, for up to
-        this time, and tries once more."""
-        return {1}, f'rank {fault.rank} has been stopped', self.seconds + 3 * self.timeout + self.end_limit + BUSY
+        """The launcher ends the job before the others reach PyTorch's timeout, unless it is late."""
+        return {1, 5}, f'rank {fault.rank} has been stopped', self.seconds + self.timeout + self.end_limit + BUSY
 
     def after_stop_of_rank(self, fault):
         pass

@@ -77,14 +77,14 @@ class HostTrialsTest(unittest.TestCase):
         self.assertEqual({fault.hold for fault in drawn if fault.action == 'blink'}, {1, 4, 6})
         self.assertEqual({fault.hold for fault in drawn if fault.action == 'kill'}, {0})
 
-    def test_who_waits_for_a_stopped_rank_reaches_pytorchs_timeout_and_may_try_its_store_again_before(self):
+    def test_a_stopped_rank_ends_the_job_at_the_latest_when_those_that_wait_for_it_reach_pytorchs_timeout(self):
         work = PyTorch.__new__(PyTorch)  # without its undisturbed run
         work.seconds = 10
         stopped = 'rank 0 has been stopped by a signal'
-        for seconds in (40, 100):
-            work.judge(fault('stop', 'rank', 0), Outcome(1, '', stopped, seconds))
-        with self.assertRaisesRegex(Failed, 'it took 200.0 s'):
-            work.judge(fault('stop', 'rank', 0), Outcome(1, '', stopped, 200))
+        for status in (1, 5):
+            work.judge(fault('stop', 'rank', 0), Outcome(status, '', stopped, 45))
+        with self.assertRaisesRegex(Failed, 'it took 60.0 s'):
+            work.judge(fault('stop', 'rank', 0), Outcome(5, '', stopped, 60))
 
 
 if __name__ == '__main__':
