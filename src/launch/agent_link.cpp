@@ -32,6 +32,7 @@ AgentLink::AgentLink(asio::io_context& io, std::string host, OwnedFd in, OwnedFd
       lease_(io, link_, "host " + host_, Lease::Standstill::kExcused, [this] {
         link_.close();
         lost_ns_ = lease_.heard_ns();
+        was_silent_ = true;
         events_.lost(*this, fmt::format("nothing has come from it for {:g} s",
                                         static_cast<double>(lease_.length().count()) * 1e-9));
       }) {}

@@ -278,6 +278,16 @@ void Coordinator::on_gone(RankView& rank, const Gone& message) {
   if (are_gone()) stages_.advance(Stage::kFinished);
 }
 
+std::string Coordinator::hint_for_lost(const AgentLink& link) const {
+  std::string out = link.was_silent()
+                        ? "the host or its network is down, or its agent or connection is stopped"
+                        : "the host is down, or its agent or connection was killed";
+  if (spec_.max_restarts == 0 && spec_.min_hosts == 0 &&
+      std::ranges::none_of(spec_.hosts, &JobHost::is_spare))
+    out += "; with --max_restarts N the job starts again, on a spare host if the hostfile has one";
+  return out;
+}
+
 void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   const std::size_t host = host_of(link);
   const bool had_ranks = std::any_of(ranks_.begin(), ranks_.end(), [&](const RankView& rank) {
@@ -292,6 +302,7 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   failure.at_ns = link.lost_ns();
   failure.exit_code = static_cast<int>(ErrorKind::kPeer);
   failure.reason = "is lost: " + why;
+  failure.hint = hint_for_lost(link);
   if (const auto stood = link.standstill(); link.lease().count() > 0 && stood >= link.lease()) {
     failure.reason = fmt::format("gave up this launcher, which was stopped for {:.0f} s",
                                  std::chrono::duration<double>(stood).count());

@@ -89,6 +89,7 @@ class Coordinator {
   void on_hang(const Hang& hang);
   void blame_straggler(const RankView& waiting);
   void ask_for_stacks();
+  std::string hint_for_lost(const AgentLink& link) const;
 
   const Context context_;
   const JobSpec& spec_;

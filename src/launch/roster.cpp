@@ -249,8 +249,9 @@ void Roster::on_files(Host& host, const Frame& frame) {
 }
 
 void Roster::on_lost(Host& host, const std::string& why) {
+  const std::string how = host.ssh && !host.link->was_silent() ? host.ssh->how_ended() : "";
   const std::string said = host.ssh ? host.ssh->last_words() : "";
-  const std::string& reason = said.empty() ? why : said;
+  const std::string reason = !said.empty() ? said : how.empty() ? why : why + ": " + how;
   if (host.ssh) host.ssh->kill();
   if (nodes_ && nodes_->is_dismissing()) {
     host.state = State::kAway;

@@ -27,6 +27,7 @@ extern char** environ;
 namespace hgt {
 namespace {
 
+constexpr int kConnectionFailed = 255;           // ssh's exit code then
 constexpr std::size_t kMaxNoise = 64 << 10;      // of a shell's start-up files, on stdout
 constexpr std::size_t kMaxErrorText = 4 << 10;   // of stderr that is kept
 constexpr std::chrono::seconds kStartLimit{30};  // ssh's own for connecting is 10 s
@@ -224,6 +225,22 @@ bool SshHost::read_errors() {
 std::string SshHost::last_words() {
   read_errors();
   return why_ssh_ended(error_text_);
+}
+
+std::string SshHost::how_ended() const {
+  constexpr int kTries = 20;
+  for (int i = 0; i < kTries; ++i) {
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return "";
+    if (info.si_pid == pid_) {
+      if (info.si_code != CLD_EXITED)
+        return fmt::format("ssh on this machine was killed by SIG{}", sigabbrev_np(info.si_status));
+      const bool is_of_agent = info.si_status != 0 && info.si_status != kConnectionFailed;
+      return is_of_agent ? fmt::format("its agent exited with code {}", info.si_status) : "";
+    }
+    usleep(5'000);
+  }
+  return "";
 }
 
 /// Before the agent has started. A login shell such as nologin explains itself on stdout.

@@ -58,6 +58,9 @@ class SshHost {
   OwnedFd take_errors() { return OwnedFd(errors_.release()); }
   /// Waits until ssh ends by itself, and returns its exit code; 128 + N if signal N killed it.
   int wait();
+  /// After the end of the stream, if it says more than that: who killed ssh, or how the agent has
+  /// ended. ssh ends after its streams, so this waits for it, but not for more than 0.1 s.
+  std::string how_ended() const;
 
  private:
   using Descriptor = asio::posix::stream_descriptor;

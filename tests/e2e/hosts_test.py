@@ -165,7 +165,8 @@ class HostsTest(HostsCase):
         _, err = process.communicate(timeout=60)
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(process.returncode, 6, err)
-        self.assertIn('error: host b is lost: ', err)
+        self.assertIn('error: host b is lost: its connection has ended: ssh on this machine was killed by SIGKILL\n', err)
+        self.assertIn('hint: the host is down, or its agent or connection was killed; with --max_restarts N', err)
         self.assertIn('2 other ranks were stopped', err)
 
     def test_a_signal_to_an_agent_saves_on_all_hosts(self):
@@ -185,12 +186,14 @@ class HostsTest(HostsCase):
         process = self.start('--', 'sh', '-c', 'echo ready $RANK; exec sleep 1000')
         for _ in range(4):
             self.assertIn('ready', process.stdout.readline())
-        agents = [pid for pid, line, environment in command_lines()
-                  if line.endswith(b'\0agent\0') and MARK.encode() in environment]
-        self.assertEqual(len(agents), 2)
-        os.kill(agents[0], signal.SIGKILL)
+        agent, = self.hosts.agents_of('b')
+        os.kill(agent, signal.SIGKILL)
+        start = time.monotonic()
         _, err = process.communicate(timeout=60)
+        self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(process.returncode, 6, err)
+        self.assertIn('error: host b is lost: its connection has ended\n', err)
+        self.assertIn('hint: the host is down, or its agent or connection was killed; with --max_restarts N', err)
 
     def sleeping_job(self):
         """A job of four ranks that have started and only wait."""

@@ -101,7 +101,12 @@ TEST_CASE("a host that is lost ends the job, and nothing is left there") {
   CHECK(launcher.wait() == 6);
   CHECK(launcher.failure()["host"] == "b");
   CHECK_FALSE(launcher.failure().contains("rank"));
-  CHECK(has(launcher.err(), "error: host b is lost: its connection has ended"));
+  CHECK(has(launcher.err(),
+            "error: host b is lost: its connection has ended: ssh on this machine "
+            "was killed by SIGKILL\n"));  // that is the agent here
+  CHECK(
+      has(launcher.err(),
+          "hint: the host is down, or its agent or connection was killed; with --max_restarts N"));
   CHECK(has(launcher.err(), "2 other ranks were stopped"));
   CHECK(all_end(launcher.numbers("pid")));
 }
@@ -132,7 +137,8 @@ TEST_CASE("a job restarts on a host that was lost, when nothing of it can be lef
        "sh", "@pids"});
   CHECK(launcher.wait() == 0);
   CHECK(has(launcher.err(),
-            "host b is lost: its connection has ended; restarting all 4 ranks (1 of 1)"));
+            "host b is lost: its connection has ended: ssh on this machine was killed by SIGKILL; "
+            "restarting all 4 ranks (1 of 1)"));
   CHECK(has(launcher.err(), "after which no process of the job can be left on b"));
   for (const char* line : {"[r0] again 0\n", "[r3] again 3\n"}) CHECK(has(launcher.out(), line));
   CHECK_FALSE(has(launcher.out(), "left"));
@@ -160,7 +166,7 @@ TEST_CASE("a spare takes the ranks of a lost host, and no restart is counted for
        "echo again $RANK of $WORLD_SIZE, $NODE_RANK ${CUDA_VISIBLE_DEVICES-}; exit 0; fi; "
        "[ $RANK = 2 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000"});
   CHECK(launcher.wait() == 0);
-  CHECK(has(launcher.err(), "host b is lost: its connection has ended; restarting all 3 ranks\""));
+  CHECK(has(launcher.err(), "was killed by SIGKILL; restarting all 3 ranks\""));
   CHECK(has(launcher.err(), "host spare takes the ranks of host b"));
   for (const char* line :
        {"[r0] again 0 of 3, 0\n", "[r1] again 1 of 3, 1 4,5\n", "[r2] again 2 of 3, 1 4,5\n"})
