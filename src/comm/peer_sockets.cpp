@@ -30,7 +30,8 @@ constexpr std::int64_t kProofNs =
     5'000'000'000;  // the time in which a connection must prove itself
 constexpr std::size_t kMaxStrangers =
     64;  // unproven connections at a time; the oldest is dropped for one more
-constexpr std::int64_t kCheckNs = 100'000'000;  // whether the job is aborted
+constexpr std::int64_t kCheckNs = 100'000'000;      // whether the job is aborted
+constexpr std::int64_t kReportNs = 10'000'000'000;  // between lines about dropped connections
 // How long a host may have no route.
 constexpr std::int64_t kNoRouteNs = 10'000'000'000;
 
@@ -92,6 +93,9 @@ class Meeting {
         own_{address, "0", JobKey::random().hex()},
         sockets_(static_cast<std::size_t>(options.size)),
         endpoints_(sockets_.size()) {}
+  ~Meeting() { report_dropped(); }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
 
   std::vector<OwnedSocket> run() {
     listen();
@@ -264,8 +268,8 @@ class Meeting {
     OwnedSocket socket = std::move(stranger.socket);
     const int rank = stranger.bytes == sizeof(Proof) ? rank_in(stranger.proof) : -1;
     if (rank < 0) {
-      log_warning("dropped a connection to the port of rank {} that does not belong to this job",
-                  options_.job_rank(options_.rank));
+      ++dropped_;
+      if (now_ns() - reported_ns_ >= kReportNs) report_dropped();
       return 0;
     }
     const std::string& token = endpoints_[static_cast<std::size_t>(rank)].token;
@@ -273,6 +277,16 @@ class Meeting {
       return 0;  // the rank has hung up; its own error says why
     keep(rank, std::move(socket));
     return 1;
+  }
+
+  /// A flood of strangers must not fill the log.
+  void report_dropped() {
+    if (dropped_ == 0) return;
+    log_warning("dropped {} at the port of rank {} without the token of this job",
+                dropped_ == 1 ? "a connection" : fmt::format("{} connections", dropped_),
+                options_.job_rank(options_.rank));
+    dropped_ = 0;
+    reported_ns_ = now_ns();
   }
 
   /// The rank that it proves to be, one that is to call and has not yet; -1 if it is none.
@@ -303,6 +317,8 @@ class Meeting {
   std::vector<OwnedSocket> sockets_;  // by rank
   std::vector<Endpoint> endpoints_;   // by rank
   std::list<Stranger> strangers_;
+  int dropped_ = 0;  // since the last line about it
+  std::int64_t reported_ns_ = -kReportNs;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "peer_sockets.h"
 
 #include <fcntl.h>
+#include <iostream>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sstream>
@@ -81,6 +82,8 @@ TEST_CASE("ranks connect, also over IPv6") {
 }
 
 TEST_CASE("a process that connects without the token is dropped, and learns nothing") {
+  std::ostringstream log;
+  std::streambuf* const before = std::cerr.rdbuf(log.rdbuf());
   PairOfPeers pair;
   std::vector<OwnedSocket> first, second;
   std::jthread listening([&] { first = pair.run(0); });
@@ -99,6 +102,10 @@ TEST_CASE("a process that connects without the token is dropped, and learns noth
   CHECK(std::string(answer, 64) == std::string(64, 'a'));
   CHECK(rest(silent).empty());
   CHECK(rest(slow).empty());
+  std::cerr.rdbuf(before);
+  CHECK(log.str() ==
+        "dropped a connection at the port of rank 0 without the token of this job\n"
+        "dropped 5 connections at the port of rank 0 without the token of this job\n");
 }
 
 TEST_CASE("many strangers at once do not keep a rank out") {
