@@ -192,6 +192,7 @@ void Agent::spawn(const Spawn& order) {
       context_.group_fd,
       context_.others,
       std::chrono::duration_cast<std::chrono::milliseconds>(lease_.length()),
+      context_.is_own_process,
       port_ ? port_->number() : 0,
       [this] {
         if (why_ended_) end_now();

@@ -38,6 +38,8 @@ class Agent {
     /// Called when the coordinator is gone and everything that this agent has started has been
     /// killed, except for what cannot be killed.
     std::function<void(const std::string& why)> ended;
+    /// The process is only this agent's: if it is stopped for a lease, guards of the ranks kill it.
+    bool is_own_process = false;
   };
 
   Agent(Context context, OwnedFd in, OwnedFd out);

@@ -51,6 +51,10 @@ class AgentLink {
   /// long without a message.
   void start_lease(std::chrono::milliseconds lease);
   std::chrono::nanoseconds lease() const { return lease_.length(); }  ///< 0 = none
+  std::chrono::nanoseconds silence() const {  ///< for how long nothing has come; 0 without a lease
+    return std::chrono::nanoseconds(lease_.length().count() == 0 ? 0
+                                                                 : now_ns() - lease_.heard_ns());
+  }
   std::chrono::nanoseconds standstill() const { return lease_.standstill(); }
   /// If the agent is lost: when that happened. If only silence shows it, that was when it was last
   /// heard.

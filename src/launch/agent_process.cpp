@@ -43,7 +43,8 @@ int run_agent() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   asio::io_context io;
   Agent agent(
-      {io, group.join_fd(), children(), Lease::kDefault, [&](const std::string&) { io.stop(); }},
+      {io, group.join_fd(), children(), Lease::kDefault, [&](const std::string&) { io.stop(); },
+       /*is_own_process=*/true},
       std::move(in), std::move(out));
   JobSignals signals(io, [&](int signal) { agent.report_signal(signal); });
   signals.start();

@@ -1,6 +1,7 @@
 #include "coordinator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <utility>
 
@@ -19,6 +20,8 @@
 
 namespace hgt {
 namespace {
+
+constexpr std::chrono::seconds kSilent{2};
 
 /// "type must be string" of "[json.exception.type_error.302] type must be string".
 std::string_view reason_in(std::string_view json_error) {
@@ -127,6 +130,17 @@ void Coordinator::close() {
 
 void Coordinator::kill() {
   stages_.advance(Stage::kKilling);
+  const auto seconds = [](std::chrono::nanoseconds time) {
+    return std::ceil(std::chrono::duration<double>(time).count());
+  };
+  for (const HostRanks& host : hosts_) {
+    const std::chrono::nanoseconds silence = host.link->silence();
+    if (silence >= kSilent && has_ranks(*host.link))
+      context_.notice(fmt::format(
+          "waiting {:.0f} s for host {}, from which nothing has come for {:.0f} s: by then, it has "
+          "killed its ranks itself",
+          seconds(host.link->lease() - silence), host.spec.name, seconds(silence)));
+  }
 }
 
 // ---- what the agents report ----
@@ -290,10 +304,7 @@ std::string Coordinator::hint_for_lost(const AgentLink& link) const {
 
 void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   const std::size_t host = host_of(link);
-  const bool had_ranks = std::any_of(ranks_.begin(), ranks_.end(), [&](const RankView& rank) {
-    return rank.host == host && !rank.is_gone;
-  });
-  if (!had_ranks) return;
+  if (!has_ranks(link)) return;
   for (RankView& rank : ranks_) rank.is_gone |= rank.host == host || !spawned_;
   Failure failure;
   failure.rank = -1;
@@ -312,6 +323,12 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   }
   fail(failure);
   if (are_gone()) stages_.advance(Stage::kFinished);
+}
+
+bool Coordinator::has_ranks(const AgentLink& link) const {
+  const std::size_t host = host_of(link);
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [&](const RankView& rank) { return rank.host == host && !rank.is_gone; });
 }
 
 bool Coordinator::are_gone() const {

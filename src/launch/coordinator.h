@@ -84,7 +84,8 @@ class Coordinator {
   void pass_on(RankView& rank, const std::string& kind, const nlohmann::json& body);
   void fail(const Failure& failure);
   Failure with_host(Failure failure) const;
-  bool are_gone() const;  ///< all ranks
+  bool has_ranks(const AgentLink& link) const;  ///< that are not gone
+  bool are_gone() const;                        ///< all ranks
   void on_stage(Stage stage);
   void on_hang(const Hang& hang);
   void blame_straggler(const RankView& waiting);

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,7 @@ struct Prepared {
   std::array<int, 6> fds;  // what becomes descriptor 0-5
   int group_fd;
   std::int64_t lease_ns;
+  pid_t parent;  // to be killed when the lease is over, 0 = not to be
   ProcessTitle title;
 };
 
@@ -74,7 +76,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 class Guard {
  public:
-  Guard(pid_t worker, std::int64_t lease_ns) : worker_(worker), lease_ns_(lease_ns) {}
+  Guard(pid_t worker, std::int64_t lease_ns, int parent)
+      : worker_(worker), lease_ns_(lease_ns), parent_(parent) {}
 
   [[noreturn]] void watch(int child_events) {
     for (;;) {
@@ -82,7 +85,10 @@ class Guard {
       constexpr int kLeaseCheckMs = 1000;
       poll(events, 2, lease_ns_ > 0 ? kLeaseCheckMs : -1);
       if (events[0].revents) obey();
-      if (lease_ns_ > 0 && now_ns() - heard_ns_ > lease_ns_) end_all();
+      if (lease_ns_ > 0 && now_ns() - heard_ns_ > lease_ns_) {
+        syscall(SYS_pidfd_send_signal, parent_, SIGKILL, nullptr, 0);
+        end_all();
+      }
       if (events[1].revents) {
         signalfd_siginfo info;
         (void)!read(child_events, &info, sizeof info);
@@ -129,6 +135,7 @@ class Guard {
 
   const pid_t worker_;
   const std::int64_t lease_ns_;  // 0 = none
+  const int parent_;             // a pidfd, -1 = it is not killed
   std::int64_t heard_ns_ = now_ns();
   bool ended_ = false;
 };
@@ -144,6 +151,14 @@ void arrange_descriptors(const Prepared& prepared) {
   }
 }
 
+/// A pidfd of the parent, which is `pid` unless it has ended meanwhile; -1 before Linux 5.3.
+int open_process(pid_t pid) {
+  const auto out = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (getppid() == pid) return out;
+  close(out);
+  return -1;
+}
+
 [[noreturn]] void become_guard(const Prepared& prepared) {
   setsid();
   prepared.title.set(prepared.name);
@@ -156,6 +171,7 @@ void arrange_descriptors(const Prepared& prepared) {
   sigaddset(&child, SIGCHLD);
   const int child_events = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
   if (child_events < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) report_and_exit(errno);
+  const int parent = prepared.parent == 0 ? -1 : open_process(prepared.parent);
   const pid_t guard = getpid();
   const pid_t worker = fork();
   if (worker == 0) become_worker(prepared, guard);
@@ -165,7 +181,7 @@ void arrange_descriptors(const Prepared& prepared) {
   close(kControlFd);
   dup2(0, 1);
   dup2(0, 2);
-  Guard(worker, prepared.lease_ns).watch(child_events);
+  Guard(worker, prepared.lease_ns, parent).watch(child_events);
 }
 
 // ---- in this process ----
@@ -243,7 +259,7 @@ pid_t wait_for_start(int rank, const std::string& path, int status_fd) {
 
 GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector<std::string>& argv,
                             const std::vector<std::string>& env, int group_fd,
-                            std::chrono::milliseconds lease) {
+                            std::chrono::milliseconds lease, bool kills_parent) {
   Pair lifeline = make_pair(rank, false, SOCK_SEQPACKET);
   Pair control = make_pair(rank, false, SOCK_STREAM);
   Pair output = make_pair(rank, true);
@@ -263,6 +279,7 @@ GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector
                      lifeline.theirs.get(), status.theirs.get()},
                     group_fd,
                     std::chrono::nanoseconds(lease).count(),
+                    kills_parent ? getpid() : 0,
                     {}};
   *fmt::format_to_n(prepared.name, sizeof prepared.name - 1, "guard-of-{}", rank).out = 0;
   struct sigaction hangup {};

@@ -38,7 +38,7 @@ struct GuardedWorker {
 ///
 /// With a lease, the guard also kills everything if nothing comes over `lifeline` for that long,
 /// because this process has then been stopped, and its coordinator has given it up. Signal 0 renews
-/// the lease.
+/// the lease. If it `kills_parent`, it also kills this process then.
 ///
 /// Guard and worker join the control group of `group_fd` (JobGroup), if there is one.
 ///
@@ -55,6 +55,6 @@ struct GuardedWorker {
 /// descriptor left.
 GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector<std::string>& argv,
                             const std::vector<std::string>& env, int group_fd = -1,
-                            std::chrono::milliseconds lease = {});
+                            std::chrono::milliseconds lease = {}, bool kills_parent = false);
 
 }  // namespace hgt

@@ -151,10 +151,11 @@ void LocalRanks::start_worker(int rank) {
   options.log_failed = [this](const std::string& text) { context_.link.send(Notice{text}); };
   RankOutput output(options);  // before there is a worker: this may throw
   const std::string program = find_program(order_.argv.at(0), search_path(spec_));
-  workers_.push_back(std::make_unique<Worker>(
-      context_.io, rank,
-      spawn_guarded(rank, program, order_.argv, env, context_.group_fd, context_.lease), key_,
-      store_, std::move(output), options.console, worker_events()));
+  workers_.push_back(
+      std::make_unique<Worker>(context_.io, rank,
+                               spawn_guarded(rank, program, order_.argv, env, context_.group_fd,
+                                             context_.lease, context_.guards_end_agent),
+                               key_, store_, std::move(output), options.console, worker_events()));
   const Worker& worker = *workers_.back();
   log_info("rank {}: pid {}, guard {}, log {}", rank, worker.pid(), worker.guard(),
            options.log_path.empty() ? "none" : options.log_path);

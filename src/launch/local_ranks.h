@@ -36,6 +36,7 @@ class LocalRanks {
     int group_fd = -1;                   ///< of the job's control group, -1 = none
     std::set<pid_t> others;              ///< children of this process that are none of the job's
     std::chrono::milliseconds lease{0};  ///< of the guards on this process, 0 = none
+    bool guards_end_agent = false;       ///< if the lease is over, they kill this process, too
     int held_port = 0;                   ///< MASTER_PORT, if this host reserves it
     std::function<void()> gone;          ///< no process of any rank is left
   };

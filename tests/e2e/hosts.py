@@ -243,10 +243,10 @@ class HostsCase(unittest.TestCase):
     def tearDown(self):
         self.wait_until_nothing_is_left()
 
-    def wait_until_nothing_is_left(self, seconds=10, but=b'\0\0'):
-        """On any host, except for command lines that end with `but`."""
+    def wait_until_nothing_is_left(self, seconds=10):
+        """On any host."""
         deadline = time.monotonic() + seconds
-        while left := [line for _, line in self.hosts.left() if not line.endswith(but)]:
+        while left := [line for _, line in self.hosts.left()]:
             self.assertLess(time.monotonic(), deadline, left)
             time.sleep(0.01)
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <sstream>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -123,6 +124,28 @@ TEST_CASE("a signal to the agent of a host counts for the whole job") {
   for (int rank = 0; rank < 4; ++rank) CHECK(has(launcher.out(), fmt::format("saved {}", rank)));
   CHECK(has(launcher.err(), "SIGTERM on host b counts for the whole job"));
   CHECK(has(launcher.err(), "stopped by SIGTERM on host b"));
+}
+
+TEST_CASE(
+    "an agent that is stopped is killed by its guards, and a second Ctrl-C says who waits for it") {
+  const FakeSsh ssh(
+      "case $host in a) n=1;; *) n=2;; esac; "
+      "SSH_CONNECTION=\"10.0.0.9 1 10.0.0.$n 22\" sh -c \"$last\"");  // no exec
+  LauncherProcess launcher(
+      {"--hosts", "a,b", "--lease", "5000", "--", "/bin/sh", "-c",
+       "trap '' INT; echo pid=$$; agent=$(cut -d' ' -f4 /proc/$PPID/stat); "
+       "[ $RANK = 0 ] || { echo $agent > \"$1\"; kill -STOP $agent; }; while :; do sleep 0.1; done",
+       "sh", "@agent"});
+  REQUIRE(launcher.prints("pid="));
+  REQUIRE(eventually([&] { return has(launcher.file("agent"), "\n"); }));
+  CHECK(eventually([&] {
+    launcher.kill(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return has(launcher.err(), " s for host b, from which nothing has come for ");
+  }));
+  CHECK(launcher.wait() == 130);
+  CHECK(all_end({std::stoi(launcher.file("agent"))}));
+  CHECK(all_end(launcher.numbers("pid")));
 }
 
 TEST_CASE("a job restarts on a host that was lost, when nothing of it can be left there") {
