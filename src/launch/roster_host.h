@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include <asio/steady_timer.hpp>
+
 #include "hgtrain/launch/host_facts.h"
 #include "hgtrain/launch/hosts.h"
 
@@ -17,9 +19,11 @@ namespace hgt {
 /// A host of a job, the connection to its agent, and its state.
 struct RosterHost {
   JobHost spec;
-  bool is_here = false;                 ///< this machine, although the job has hosts
-  std::unique_ptr<SshHost> ssh;         ///< if ssh reaches it
-  std::shared_ptr<TlsCarrier> carrier;  ///< if it has dialled
+  bool is_here = false;                       ///< this machine, although the job has hosts
+  std::unique_ptr<SshHost> ssh;               ///< if ssh reaches it
+  int repeated_calls = 0;                     ///< because its connection was dropped
+  std::unique_ptr<asio::steady_timer> pause;  ///< before the next of them
+  std::shared_ptr<TlsCarrier> carrier;        ///< if it has dialled
   std::unique_ptr<AgentLink> link;
   Candidate::State state = Candidate::State::kCalled;
   std::string address;      ///< the address by which ssh reached it

@@ -4,6 +4,10 @@
 #include <memory>
 #include <utility>
 
+#include <asio/post.hpp>
+#include <fmt/format.h>
+
+#include "ssh_failure.h"
 #include "ssh_host.h"
 
 namespace hgt {
@@ -11,8 +15,12 @@ namespace hgt {
 using State = Candidate::State;
 
 SshCalls::SshCalls(asio::io_context& io, std::vector<RosterHost>& hosts, const std::string& program,
-                   Events events)
-    : io_(io), hosts_(hosts), program_(program), events_(std::move(events)) {}
+                   Events events, std::chrono::nanoseconds first_pause)
+    : io_(io),
+      hosts_(hosts),
+      program_(program),
+      events_(std::move(events)),
+      first_pause_(first_pause) {}
 
 void SshCalls::call_next() {
   auto open = std::ranges::count_if(
@@ -32,7 +40,29 @@ void SshCalls::call(RosterHost& host) {
           [this, &host](OwnedFd in, OwnedFd out) {
             events_.answered(host, std::move(in), std::move(out));
           },
-          [this, &host](const std::string& why) { events_.failed(host, why); }});
+          [this, &host](const std::string& why) { on_failed(host, why); }});
+}
+
+/// A host that waits for its next call still counts as one that is being called, which gives its
+/// server more time.
+void SshCalls::on_failed(RosterHost& host, const std::string& why) {
+  if (!is_dropped(why)) return events_.failed(host, why);
+  if (host.repeated_calls == kMaxRepeats)
+    return events_.failed(host, fmt::format("{} ({} times)", why, kMaxRepeats + 1));
+  if (host.repeated_calls == 0)
+    events_.notice(
+        fmt::format("host {} is called again, up to {} times, because its connection was dropped "
+                    "before the login: {}",
+                    host.spec.name, kMaxRepeats, why));
+  const double factor = std::uniform_real_distribution(0.5, 1.5)(random_);
+  const auto pause = first_pause_ * factor * (1 << host.repeated_calls++);
+  host.pause = std::make_unique<asio::steady_timer>(
+      io_, std::chrono::duration_cast<std::chrono::nanoseconds>(pause));
+  host.pause->async_wait([this, &host](const std::error_code& error) {
+    if (error) return;
+    asio::post(io_, [last = std::move(host.ssh)] {});  // the loop may still refer to it
+    call(host);
+  });
 }
 
 }  // namespace hgt

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -74,6 +73,12 @@ std::string why_ssh_ended(const std::string& stderr_text) {
   return last;
 }
 
+bool is_dropped(std::string_view why) {
+  if (why.starts_with(kJump)) why.remove_prefix(kJump.size() + 2);
+  return why.starts_with("kex_exchange_identification: ") ||
+         why.starts_with("Connection closed by ") || why.starts_with("Connection reset by ");
+}
+
 std::string hint_for_ssh(const JobHost& host, const std::string& why) {
   const std::string login = fmt::format("ssh {}{}{}", fmt::join(login_flags(host), " "),
                                         login_flags(host).empty() ? "" : " ", host.name);
@@ -91,6 +96,11 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
   if (says(kBehindJump))
     return "log in to the jump host of ~/.ssh/config (ProxyJump) and try from there: the name and "
            "the port are looked up there";
+  if (is_dropped(why))
+    return fmt::format(
+        "{} ssh server drops connections before the login: too many at once (MaxStartups in its "
+        "sshd_config), or it does not accept this address",
+        says(kJump) ? "the jump host's" : "its");
   if (says(kJump))
     return fmt::format(
         "`ssh -v {} true` shows what ProxyJump or ProxyCommand of ~/.ssh/config does", host.name);
@@ -126,9 +136,6 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
         "`{} true` must work without a password: install a key with "
         "ssh-copy-id, or start ssh-agent",
         login);
-  if (says("closed by remote host") || says("Connection reset"))
-    return "its ssh server drops connections before the login: too many at once (MaxStartups), or "
-           "it does not accept this address";
   if (says("there is no program")) return "install the same hgtrain at the same path on every host";
   if (says("login shell"))
     return fmt::format("`{} true` must work: the user needs a shell there (chsh), not nologin",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hgtrain/launch/hosts.h"
@@ -17,6 +18,10 @@ std::vector<std::string> login_flags(const JobHost& host);
 /// does not tell a changed host key from an unknown one, nor which host failed behind a jump host.
 /// "" if it wrote nothing.
 std::string why_ssh_ended(const std::string& stderr_text);
+
+/// Whether a why_ssh_ended() says that an ssh server, the host's or its jump host's, has dropped
+/// the connection before the login, as it does if too many log in at once.
+bool is_dropped(std::string_view why);
 
 /// What to do about a why_ssh_ended(); "" if that is not known.
 std::string hint_for_ssh(const JobHost& host, const std::string& why);

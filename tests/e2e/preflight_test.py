@@ -4,10 +4,13 @@ import json
 import os
 import re
 import shutil
+import socket
 import struct
+import subprocess
+import time
 import unittest
 
-from hosts import PROGRAM, HostsCase, main, sh
+from hosts import PROGRAM, SSHD, HostsCase, main, sh
 
 
 def version_hash(version):
@@ -64,6 +67,48 @@ class PreflightTest(HostsCase):
         hosts['nowhere.invalid'] = (0, '', 'Could not resolve hostname', '')
         for name, (_, _, why, hint) in hosts.items():
             self.assertRegex(err, rf'host {name} cannot be used: .*{why}.*\n  hint: .*{hint}', name)
+
+    @contextlib.contextmanager
+    def second_sshd(self, name, port, *options):
+        """Another ssh server of the host, for the block."""
+        lines = (self.hosts.folder / f'sshd_{name}').read_text().replace('Port 2222', f'Port {port}')
+        settings = self.hosts.folder / f'sshd_{name}_{port}'
+        settings.write_text(lines + ''.join(f'{option}\n' for option in options))
+        server = subprocess.Popen(['nsenter', '-t', str(self.hosts.first_process(name)), '-n', SSHD, '-D', '-f', settings])
+        try:
+            yield
+        finally:
+            server.kill()
+            server.wait()
+
+    def greeted(self, address, port):
+        """A connection to an ssh server on which nobody logs in."""
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(ConnectionRefusedError):
+                out = socket.create_connection((address, port), timeout=60)
+                out.recv(1)
+                return out
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def test_a_host_whose_jump_host_drops_connections_for_a_while_is_called_again(self):
+        net = self.hosts.net
+        config = self.hosts.folder / 'ssh_config'
+        before = config.read_text()
+        config.write_text(before + f'Host crowded\n HostName {net}.1\n{self.login(port=2224)}'
+                          f'Host behind_crowded\n HostName {net}.2\n{self.login("ProxyJump crowded")}')
+        try:
+            with self.second_sshd('a', 2224, 'MaxStartups 1:100:1'):
+                with self.greeted(f'{net}.1', 2224):
+                    process = self.start('--', 'hostname', hosts='behind_crowded')
+                    said = process.stderr.readline()
+                out, err = process.communicate(timeout=300)
+        finally:
+            config.write_text(before)
+        self.assertIn('hgtrain: host behind_crowded is called again, up to 4 times, because its connection was dropped before the login: '
+                      'its jump host', said)
+        self.assertEqual((process.returncode, out), (0, 'b\n'), err)
 
     def test_a_login_shell_that_starts_nothing_is_named(self):
         shell = self.hosts.folder / 'nologin'

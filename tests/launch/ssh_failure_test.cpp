@@ -61,6 +61,12 @@ TEST_CASE("each way in which ssh fails is recognised and has its own hint") {
            "its jump host or ProxyCommand fails: "
            "ssh: connect to host 10.0.0.9 port 22: Connection refused",
            "ssh -v a true"},
+      Case{
+          kEnd + "Connection closed by 10.0.0.9 port 22\r\n" + kEnd,
+          "its jump host or ProxyCommand fails: Connection closed by 10.0.0.9 port 22",
+          "the jump host's ssh server drops connections before the login: too many at once (MaxSt"},
+      Case{"kex_exchange_identification: read: Connection reset by peer\r\n",
+           "kex_exchange_identification: read: Connection reset by peer", "MaxStartups"},
       Case{kNoted + "root@b: Permission denied (publickey).\nConnection closed by UNKNOWN port "
                     "65535\n",
            "its jump host or ProxyCommand fails: root@b: Permission denied (publickey).",
