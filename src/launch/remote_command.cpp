@@ -150,7 +150,7 @@ int run_remotely(RemoteCommand command, const JobHost& host,
                  why = reason;
                  io.stop();
                }},
-              SshHost::Purpose::kCommand);
+              SshHost::Purpose::kCommand, kLongConnectLimit);
   std::signal(SIGPIPE, SIG_IGN);  // a host that leaves while it is sent something is an error
   io.run();
   if (!why.empty())

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,11 +20,12 @@ namespace hgt {
 /// A host of a job, the connection to its agent, and its state.
 struct RosterHost {
   JobHost spec;
-  bool is_here = false;                       ///< this machine, although the job has hosts
-  std::unique_ptr<SshHost> ssh;               ///< if ssh reaches it
-  int repeated_calls = 0;                     ///< because its connection was dropped
-  std::unique_ptr<asio::steady_timer> pause;  ///< before the next of them
-  std::shared_ptr<TlsCarrier> carrier;        ///< if it has dialled
+  bool is_here = false;                                ///< this machine, although the job has hosts
+  std::unique_ptr<SshHost> ssh;                        ///< if ssh reaches it
+  std::chrono::seconds connect_limit = kConnectLimit;  ///< of the call
+  int repeated_calls = 0;                              ///< because its connection was dropped
+  std::unique_ptr<asio::steady_timer> pause;           ///< before the next of them
+  std::shared_ptr<TlsCarrier> carrier;                 ///< if it has dialled
   std::unique_ptr<AgentLink> link;
   Candidate::State state = Candidate::State::kCalled;
   std::string address;      ///< the address by which ssh reached it

@@ -40,12 +40,15 @@ void SshCalls::call(RosterHost& host) {
           [this, &host](OwnedFd in, OwnedFd out) {
             events_.answered(host, std::move(in), std::move(out));
           },
-          [this, &host](const std::string& why) { on_failed(host, why); }});
+          [this, &host](const std::string& why) { on_failed(host, why); }},
+      SshHost::Purpose::kAgent, host.connect_limit);
 }
 
-/// A host that waits for its next call still counts as one that is being called, which gives its
-/// server more time.
 void SshCalls::on_failed(RosterHost& host, const std::string& why) {
+  if (is_slow(why) && host.connect_limit == kConnectLimit) {
+    host.connect_limit = kLongConnectLimit;
+    return call_again(host, {});
+  }
   if (!is_dropped(why)) return events_.failed(host, why);
   if (host.repeated_calls == kMaxRepeats)
     return events_.failed(host, fmt::format("{} ({} times)", why, kMaxRepeats + 1));
@@ -55,9 +58,14 @@ void SshCalls::on_failed(RosterHost& host, const std::string& why) {
                     "before the login: {}",
                     host.spec.name, kMaxRepeats, why));
   const double factor = std::uniform_real_distribution(0.5, 1.5)(random_);
-  const auto pause = first_pause_ * factor * (1 << host.repeated_calls++);
-  host.pause = std::make_unique<asio::steady_timer>(
-      io_, std::chrono::duration_cast<std::chrono::nanoseconds>(pause));
+  call_again(host, std::chrono::duration_cast<std::chrono::nanoseconds>(
+                       first_pause_ * factor * (1 << host.repeated_calls++)));
+}
+
+/// A host that waits for its next call still counts as one that is being called, which gives its
+/// server more time.
+void SshCalls::call_again(RosterHost& host, std::chrono::nanoseconds pause) {
+  host.pause = std::make_unique<asio::steady_timer>(io_, pause);
   host.pause->async_wait([this, &host](const std::error_code& error) {
     if (error) return;
     asio::post(io_, [last = std::move(host.ssh)] {});  // the loop may still refer to it

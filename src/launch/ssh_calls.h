@@ -17,7 +17,8 @@ namespace hgt {
 
 /// Calls the hosts of a job by ssh, at most kMaxSshCalls at a time. If an ssh server drops the
 /// connection before the login, because others log in at the same time, the host is called again,
-/// up to kMaxRepeats times. Must outlive the loop.
+/// up to kMaxRepeats times. If no server greets within kConnectLimit, it is called again with
+/// kLongConnectLimit. Must outlive the loop.
 class SshCalls {
  public:
   static constexpr int kMaxRepeats = 4;
@@ -42,6 +43,7 @@ class SshCalls {
  private:
   void call(RosterHost& host);
   void on_failed(RosterHost& host, const std::string& why);
+  void call_again(RosterHost& host, std::chrono::nanoseconds pause);
 
   asio::io_context& io_;
   std::vector<RosterHost>& hosts_;

@@ -79,6 +79,10 @@ bool is_dropped(std::string_view why) {
          why.starts_with("Connection closed by ") || why.starts_with("Connection reset by ");
 }
 
+bool is_slow(std::string_view why) {
+  return has(why, "timed out during banner exchange");
+}
+
 std::string hint_for_ssh(const JobHost& host, const std::string& why) {
   const std::string login = fmt::format("ssh {}{}{}", fmt::join(login_flags(host), " "),
                                         login_flags(host).empty() ? "" : " ", host.name);

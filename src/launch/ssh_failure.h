@@ -23,6 +23,10 @@ std::string why_ssh_ended(const std::string& stderr_text);
 /// the connection before the login, as it does if too many log in at once.
 bool is_dropped(std::string_view why);
 
+/// Whether a why_ssh_ended() says that something accepted the connection, but that no server has
+/// greeted in time, as if it or a jump host is slow.
+bool is_slow(std::string_view why);
+
 /// What to do about a why_ssh_ended(); "" if that is not known.
 std::string hint_for_ssh(const JobHost& host, const std::string& why);
 

@@ -30,7 +30,7 @@ namespace {
 constexpr int kConnectionFailed = 255;           // ssh's exit code then
 constexpr std::size_t kMaxNoise = 64 << 10;      // of a shell's start-up files, on stdout
 constexpr std::size_t kMaxErrorText = 4 << 10;   // of stderr that is kept
-constexpr std::chrono::seconds kStartLimit{30};  // ssh's own for connecting is 10 s
+constexpr std::chrono::seconds kStartLimit{30};  // with the login
 constexpr std::chrono::minutes kSendLimit{10};   // of the program
 
 [[noreturn]] void throw_cannot_start(const std::string& name, int error_number) {
@@ -64,16 +64,17 @@ std::string quoted(const std::string& word) {
 }  // namespace
 
 std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& files,
-                                     const std::string& nonce, SshHost::Purpose purpose) {
+                                     const std::string& nonce, SshHost::Purpose purpose,
+                                     std::chrono::seconds connect_limit) {
   const bool is_agent = purpose == SshHost::Purpose::kAgent;
   std::vector<std::string> out = {"ssh", "-T", "-x"};
   if (is_agent) out.emplace_back("-a");
+  out.insert(out.end(), {"-o", fmt::format("ConnectTimeout={}", connect_limit.count())});
   for (const char* option :
        {"IgnoreUnknown=StdinNull,ForkAfterAuthentication,SessionType", "BatchMode=yes",
-        "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ControlMaster=no",
-        "ControlPersist=no", "ClearAllForwardings=yes", "PermitLocalCommand=no",
-        "RemoteCommand=none", "StdinNull=no", "ForkAfterAuthentication=no", "SessionType=default",
-        "LogLevel=ERROR"}) {
+        "ServerAliveInterval=5", "ServerAliveCountMax=3", "ControlMaster=no", "ControlPersist=no",
+        "ClearAllForwardings=yes", "PermitLocalCommand=no", "RemoteCommand=none", "StdinNull=no",
+        "ForkAfterAuthentication=no", "SessionType=default", "LogLevel=ERROR"}) {
     out.emplace_back("-o");
     out.emplace_back(option);
   }
@@ -92,7 +93,7 @@ std::string text_of_sending(const JobHost& host, std::size_t bytes) {
 }
 
 SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& program,
-                 Events events, Purpose purpose)
+                 Events events, Purpose purpose, std::chrono::seconds connect_limit)
     : program_(program),
       nonce_(JobKey::random().hex()),
       events_(std::move(events)),
@@ -101,7 +102,7 @@ SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& 
       errors_(io),
       deadline_(io) {
   Pipe in(host.name), out(host.name), errors(host.name);
-  std::vector<std::string> words = ssh_command(host, program_, nonce_, purpose);
+  std::vector<std::string> words = ssh_command(host, program_, nonce_, purpose, connect_limit);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -19,6 +20,11 @@ namespace hgt {
 
 /// Calls at the same time. Above 10, sshd's default MaxStartups drops some.
 inline constexpr std::ptrdiff_t kMaxSshCalls = 8;
+
+/// How long ssh waits for a connection to each address of a host, and for the greeting of the
+/// server there: a host that is down is soon reported, and a slow server or jump host can be called
+/// again with the longer limit.
+inline constexpr std::chrono::seconds kConnectLimit{4}, kLongConnectLimit{10};
 
 /// The agent of another host, or a RemoteCommand there, started by ssh: ssh's stdin and stdout are
 /// the stream to it, so nothing has to listen, and ssh does login and encryption. The user's
@@ -45,7 +51,7 @@ class SshHost {
   /// Starts ssh with `program.program()` of that host, or with a copy that the host gets, if it has
   /// no such build (start_script). Error(kDevice) if there is no ssh.
   SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& program, Events events,
-          Purpose purpose = Purpose::kAgent);
+          Purpose purpose = Purpose::kAgent, std::chrono::seconds connect_limit = kConnectLimit);
   ~SshHost();
   SshHost(const SshHost&) = delete;
   SshHost& operator=(const SshHost&) = delete;
@@ -91,7 +97,8 @@ class SshHost {
 /// The command line of ssh that starts this program on `host`, after a line with `nonce`.
 std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& files,
                                      const std::string& nonce,
-                                     SshHost::Purpose purpose = SshHost::Purpose::kAgent);
+                                     SshHost::Purpose purpose = SshHost::Purpose::kAgent,
+                                     std::chrono::seconds connect_limit = kConnectLimit);
 /// For the user: a host gets the program.
 std::string text_of_sending(const JobHost& host, std::size_t bytes);
 

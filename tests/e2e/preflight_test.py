@@ -110,6 +110,17 @@ class PreflightTest(HostsCase):
                       'its jump host', said)
         self.assertEqual((process.returncode, out), (0, 'b\n'), err)
 
+    def test_a_host_that_drops_what_is_sent_to_it_is_named_within_seconds(self):
+        route = ['ip', '-n', f'{self.hosts.bridge}b', 'route']
+        sh(*route, 'add', 'blackhole', f'{self.hosts.net}.254/32')
+        try:
+            start = time.monotonic()
+            _, err = self.run_on_hosts('--', 'echo', 'started', exit_code=3)
+            self.assertLess(time.monotonic() - start, 8)
+        finally:
+            sh(*route, 'del', 'blackhole', f'{self.hosts.net}.254/32')
+        self.assertRegex(err, 'host b cannot be used: ssh: connect to host .* Connection timed out\n  hint: the host is down, or a firewall')
+
     def test_a_login_shell_that_starts_nothing_is_named(self):
         shell = self.hosts.folder / 'nologin'
         shell.write_text('#!/bin/sh\necho This account is currently not available.\nexit 1\n')

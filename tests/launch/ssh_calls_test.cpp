@@ -74,12 +74,25 @@ TEST_CASE("a server that goes on dropping connections is called a few times only
   CHECK(lines_in(folder / "calls") == 5);
 }
 
+TEST_CASE("a server that is slow to greet is called again with a longer limit, once") {
+  const TemporaryFolder folder;
+  const bool answers = GENERATE(true, false);
+  const FakeSsh ssh("echo \"$*\" | grep -o 'ConnectTimeout=[0-9]*' >> " + (folder / "calls") +
+                    "; case \"$*\" in *" + (answers ? "ConnectTimeout=4" : "ConnectTimeout") +
+                    "*) echo 'Connection timed out during banner exchange' >&2; exit 255;; esac; "
+                    "exec sh -c \"$last\"");
+  const CallsRun run;
+  CHECK(run.ended == (answers ? "answered" : "Connection timed out during banner exchange"));
+  CHECK(contents(folder / "calls") == "ConnectTimeout=4\nConnectTimeout=10\n");
+}
+
 TEST_CASE("a failure that would be the same again ends the call") {
   const TemporaryFolder folder;
   const std::string text =
       GENERATE("Host key verification failed.", "Permission denied (publickey).",
                "ssh: Could not resolve hostname far: Name or service not known",
-               "ssh: connect to host far port 22: Connection refused");
+               "ssh: connect to host far port 22: Connection refused",
+               "ssh: connect to host far port 22: Connection timed out");
   const FakeSsh ssh(failing_ssh(folder / "calls", 100, text));
   const CallsRun run;
   CHECK(lines_in(folder / "calls") == 1);
