@@ -190,7 +190,7 @@ void add_host_options(Options& options, HostFlags& flags) {
       .type_name("N")
       .or_variable("PET_NNODES");
   options.add("--elastic_timeout", flags.elastic_timeout,
-              "seconds to wait for a host if too few are left (default: 600)");
+              "seconds for which a restart waits for hosts if too few are left (default: 600)");
   options
       .add("--master_addr", flags.master_addr,
            "address of the first host for the others (default: the one that ssh uses)")

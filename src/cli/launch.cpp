@@ -151,6 +151,7 @@ class Launch final : public Command {
 
   void fill_hosts() {
     host_flags_.num_workers = asked_workers();
+    host_flags_.restarts = spec_.max_restarts > 0;
     find_own_node(host_flags_);
     named_hosts_ = hosts_of(host_flags_);
     spec_.rendezvous = rendezvous_of(host_flags_, named_hosts_);

@@ -66,6 +66,7 @@ std::vector<JobHost> hosts_of(const TrainFlags& flags) {
   if (!flags.world.empty()) return flags.world;
   HostFlags on_hosts = flags.on_hosts;
   on_hosts.num_workers = flags.num_workers ? flags.num_workers : flags.num_gpus;
+  on_hosts.restarts = flags.max_restarts > 0;
   return hosts_of(on_hosts);
 }
 

@@ -327,10 +327,10 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   for (JobHost& host : hosts)
     if (host.ssh_port == 0) host.ssh_port = static_cast<int>(flags.ssh_port);
   const bool is_elastic = range.min > 0 || std::ranges::any_of(hosts, &JobHost::is_spare);
-  if (flags.elastic_timeout && !is_elastic)
-    throw refused("--elastic_timeout has no effect, because the job needs all of its hosts",
-                  "leave it out; or use --num_nodes MIN:MAX, with which the job continues on fewer "
-                  "hosts, or a spare host");
+  if (flags.elastic_timeout && !is_elastic && !flags.restarts)
+    throw refused("--elastic_timeout has no effect, because the job ends if it loses a host",
+                  "leave it out; or use --max_restarts N, with which the job waits for the host, "
+                  "--num_nodes MIN:MAX, with which it continues on fewer hosts, or a spare host");
   return hosts;
 }
 

@@ -102,9 +102,11 @@ class Job {
     return spec_.min_hosts > 0 || std::ranges::any_of(spec_.hosts, &JobHost::is_spare);
   }
 
+  /// How long a restart waits for hosts that cannot be used.
   std::chrono::milliseconds patience() const {
-    if (!is_elastic()) return std::chrono::milliseconds(0);
-    return spec_.rendezvous ? spec_.rendezvous->join_timeout : spec_.elastic_timeout;
+    const std::chrono::milliseconds none(0);
+    if (spec_.rendezvous) return is_elastic() ? spec_.rendezvous->join_timeout : none;
+    return spec_.hosts.empty() ? none : spec_.elastic_timeout;
   }
 
   bool uses_gpus() const {
@@ -213,8 +215,15 @@ class Job {
     if (restarts_ == 0) return give_up(why);
     if (done_) return;
     verdict_.restarts = --restarts_;
-    if (is_elastic()) verdict_.exit_code = static_cast<int>(ErrorKind::kPeer);
-    notice("no restart: " + why.message());
+    verdict_.exit_code = static_cast<int>(ErrorKind::kPeer);
+    verdict_.no_restart = why.message();
+    if (verdict_.hint.empty())
+      verdict_.hint =
+          fmt::format("{} SECONDS waits for longer{}",
+                      spec_.rendezvous ? "--join_timeout" : "--elastic_timeout",
+                      is_elastic() ? ""
+                                   : "; with --num_nodes MIN:MAX, a job continues without lost "
+                                     "hosts; a host with `spare` in the hostfile replaces one");
     leave();
   }
 

@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <utility>
 
 #include <asio/post.hpp>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -376,9 +378,7 @@ void Roster::wait_for_hosts() {
   const std::chrono::nanoseconds left(deadline_ns_ - now_ns());
   if (left.count() <= 0)
     return events_.unusable(why_unusable(hosts_, nodes_ != nullptr, count_ranks(ranks_.ranges())));
-  if (!std::exchange(is_waiting_, true))
-    events_.notice(fmt::format("too few hosts can be used: waiting up to {:.0f} s for others",
-                               std::ceil(std::chrono::duration<double>(left).count())));
+  if (!std::exchange(is_waiting_, true)) events_.notice(text_of_waiting(left));
   timer_.expires_after(std::min<std::chrono::nanoseconds>(left, lease_));
   timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
@@ -386,6 +386,19 @@ void Roster::wait_for_hosts() {
       if (host.state == State::kAway) call_again(host);
     check_ready();
   });
+}
+
+/// For whom a restart waits, and until when.
+std::string Roster::text_of_waiting(std::chrono::nanoseconds left) const {
+  std::vector<std::string> away;
+  for (const Host& host : hosts_)
+    if (host.state == State::kAway)
+      away.push_back(fmt::format("{} ({})", host.spec.name, host.why_away));
+  const std::int64_t seconds = std::chrono::ceil<std::chrono::seconds>(left).count();
+  const double pause = std::chrono::duration<double>(lease_).count();
+  return fmt::format("too few hosts can be used: waiting up to {} s, until {:%H:%M:%S}, for {}{}",
+                     seconds, fmt::localtime(std::time(nullptr) + seconds), fmt::join(away, ", "),
+                     nodes_ ? "" : fmt::format("; called again every {:g} s", pause));
 }
 
 /// Names hosts that cannot be used, and that the job can do without.

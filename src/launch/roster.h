@@ -117,6 +117,7 @@ class Roster {
   bool have_files();
   std::optional<Error> why_unfit();
   void wait_for_hosts();
+  std::string text_of_waiting(std::chrono::nanoseconds left) const;
   void look_for_returns();
   void report_away();
 

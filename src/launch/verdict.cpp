@@ -60,6 +60,7 @@ std::string Verdict::render(const std::string& program) const {
   if (!doubt.empty()) out += "  " + doubt + "\n";
   out += others(*this, failed_ranks, "ended with an error, too", "ended with errors, too");
   out += others(*this, stopped_ranks, "was stopped", "were stopped");
+  if (!no_restart.empty()) out += "  no restart: " + no_restart + "\n";
   if (!hint.empty()) out += "  hint: " + hint + "\n";
   return printable(out);
 }
@@ -82,6 +83,7 @@ void to_json(nlohmann::json& json, const Verdict& v) {
                            {"failed_ranks", v.failed_ranks}};
   if (v.rank >= 0) json["first_failure"].update({{"rank", v.rank}, {"pid", v.pid}});
   if (!v.doubt.empty()) json["first_failure"]["doubt"] = v.doubt;
+  if (!v.no_restart.empty()) json["first_failure"]["no_restart"] = v.no_restart;
   if (v.step >= 0) json["first_failure"]["step"] = v.step;
   // What a program printed need not be UTF-8; JSON must be.
   json = parse_json<nlohmann::json>(

@@ -119,9 +119,21 @@ class ElasticTest(HostsCase):
         with self.hosts.unreachable('b'):
             err = self.finish(process, exit_code=6)
         self.assertIn('too few hosts can be used', err)
-        self.assertIn('no restart: host b cannot be used', err)
+        self.assertRegex(err, r'host b is lost: [^\0]*\n  no restart: host b cannot be used: .*\n  hint: --elastic_timeout')
         self.train('a slots=1\nb slots=1\n', 'too_few', '--resume', 'auto')
         self.assertEqual(self.losses(self.folder, 'too_few'), self.losses(self.folder, 'whole'))
+
+    def test_a_restart_waits_for_a_host_without_a_network(self):
+        process = self.start_training('a slots=1\nb slots=1\n', 'waits', '--max_restarts', '1')
+        self.wait_for_step('waits', 30, process)
+        with self.hosts.unreachable('b'):
+            said = ''
+            while 'too few hosts can be used' not in said:
+                said = process.stderr.readline()
+                self.assertIsNone(process.poll(), said)
+        self.assertRegex(said, r'waiting up to 5\d\d s, until \d\d:\d\d:\d\d, for b \(ssh: connect to host .*\); called again every 15 s\n')
+        self.finish(process)
+        self.assertEqual(self.losses(self.folder, 'waits'), self.losses(self.folder, 'whole'))
 
     def test_a_training_that_is_stopped_while_it_waits_to_restart_can_be_resumed(self):
         process = self.start_training('a slots=1\nb slots=1\n', 'fenced', '--max_restarts', '1')

@@ -79,7 +79,8 @@ TEST_CASE("hosts beyond the range of a number of nodes are spares") {
   CHECK((min_hosts_of({.num_nodes = "2"}) == 0 && min_hosts_of({}) == 0));
   check_says({.hosts = "a,b", .num_nodes = "3:4"},
              {"--num_nodes 3:4 is more than the number of hosts, 2"});
-  check_says({.hosts = "a,b", .elastic_timeout = 5}, {"the job needs all of its hosts"});
+  check_says({.hosts = "a,b", .elastic_timeout = 5}, {"the job ends if it loses a host"});
+  CHECK(chosen({.hosts = "a:4,b:4", .elastic_timeout = 5, .restarts = true}) == "a:4 b:4");
   check_says({.hosts = "a,b", .num_nodes = "1:2", .elastic_timeout = -1},
              {"not a number of seconds"});
   check_says({.elastic_timeout = 5}, {"--elastic_timeout needs --hosts"});

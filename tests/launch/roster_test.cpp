@@ -167,12 +167,13 @@ TEST_CASE("a job restarts on a host that was lost, when nothing of it can be lef
   CHECK_FALSE(has(launcher.out(), "left"));
 }
 
-TEST_CASE("if a lost host does not come back, the job ends as its last attempt did") {
+TEST_CASE("a lost host is called once if the job is not to wait for it") {
   const TemporaryFolder folder;
   const FakeSsh ssh("mkdir " + (folder / "$host") + " || { echo down >&2; exit 255; }; " +
                     kStartAgent);
   LauncherProcess launcher(
-      {"--hosts", "a,b", "--restarts", "1", "--lease", "5000", "--", "/bin/sh", "-c",
+      {"--hosts", "a,b", "--restarts", "1", "--lease", "5000", "--elastic_timeout", "0", "--",
+       "/bin/sh", "-c",
        "[ $RANK = 1 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000"});
   CHECK(launcher.wait() == 6);
   CHECK(has(launcher.err(), "no restart: host b cannot be used: down"));
@@ -267,12 +268,19 @@ TEST_CASE("if too few hosts are left, they are waited for, but not for ever") {
                     (folder / "calls") + "); [ $host = a ] || [ $n = 1 ] || [ $n -gt " + down_for +
                     " ] || { echo down >&2; exit 255; }; " + kStartAgent);
   const bool comes_back = down_for == "2";
-  LauncherProcess launcher({"--hosts", "a,b", "--min_hosts", "2", "--elastic_timeout",
+  // A job that may not have fewer hosts waits only if it may restart.
+  const auto [flag, value] = GENERATE(std::pair("--min_hosts", "2"), std::pair("--restarts", "1"));
+  LauncherProcess launcher({"--hosts", "a,b", flag, value, "--elastic_timeout",
                             comes_back ? "100000" : "12000", "--lease", "5000", "--", "/bin/sh",
                             "-c", kLosesSecondHost});
   CHECK(launcher.wait() == (comes_back ? 0 : 6));
-  CHECK(has(launcher.err(), "too few hosts can be used: waiting up to"));
-  CHECK(has(launcher.err(), "no restart: host b cannot be used: down") != comes_back);
+  const std::string err = launcher.err();
+  CHECK(has(err, "too few hosts can be used: waiting up to "));
+  CHECK(has(err, " for b (down); called again every 5 s"));
+  CHECK(has(err, "no restart: host b cannot be used: down") != comes_back);
+  CHECK(has(err, "hint: --elastic_timeout SECONDS waits for longer") != comes_back);
+  CHECK(has(err, "with --num_nodes MIN:MAX, a job continues") ==
+        (!comes_back && flag == std::string("--restarts")));
   if (comes_back) CHECK(has(launcher.out(), "[r1] again 1 of 2\n"));
 }
 

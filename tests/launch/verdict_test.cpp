@@ -52,6 +52,16 @@ TEST_CASE("a verdict that is not certain says so") {
   CHECK_FALSE(nlohmann::json(failed())["first_failure"].contains("doubt"));
 }
 
+TEST_CASE("a job that is not started again says why") {
+  Verdict v = failed();
+  v.no_restart = "host b cannot be used: down";
+  v.hint = "wait for longer";
+  CHECK(v.render().find("were stopped\n  no restart: host b cannot be used: down\n  hint: wait") !=
+        std::string::npos);
+  CHECK(nlohmann::json(v)["first_failure"]["no_restart"] == v.no_restart);
+  CHECK_FALSE(nlohmann::json(failed())["first_failure"].contains("no_restart"));
+}
+
 TEST_CASE("a host that is lost is named once, and none of its ranks") {
   Verdict v = failed();
   v.rank = -1;

@@ -29,6 +29,7 @@ struct HostFlags {
   /// one is enough, and further hosts are spares.
   std::string num_nodes = {};
   std::optional<std::int64_t> elastic_timeout = {};  ///< seconds
+  bool restarts = false;                             ///< the job may restart and wait for its hosts
   std::optional<std::int64_t> num_workers = {};      ///< on each host: the first of its slots
   std::int64_t ssh_port = 0;     ///< the port for hosts without one of their own
   std::string master_addr = {};  ///< the address of the first host that runs ranks

@@ -40,8 +40,8 @@ struct JobSpec {
   /// attempt has more ranks.
   int min_hosts = 0;
   std::function<bool(int num_workers)> is_valid_world;  ///< empty: any number is valid
-  /// How long an attempt after the first waits for hosts, if there are spares or `min_hosts`. Nodes
-  /// that dial have Rendezvous::join_timeout for that.
+  /// How long an attempt after the first waits for hosts without which it cannot begin. Nodes that
+  /// dial have Rendezvous::join_timeout for that.
   std::chrono::milliseconds elastic_timeout{600'000};
   /// Variables of this shell that the hosts get, in addition to travelling_environment().
   std::vector<std::string> exports;

@@ -42,6 +42,8 @@ struct Verdict {
   /// enough; "" if the order is certain.
   std::string doubt;
 
+  std::string no_restart;  ///< why the job was not started again although it should; "" = no reason
+
   /// "rank 3", or "host b": who failed.
   std::string culprit() const;
 
