@@ -6,9 +6,11 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/json.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/machine/network.h"
@@ -320,6 +322,12 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
     failure.hint = fmt::format(
         "each host ends its part of a job if it hears nothing from the launcher for {:.0f} s",
         std::chrono::duration<double>(link.lease()).count());
+  } else if (const auto silent = silent_hosts(); silent.size() > 1) {
+    failure.message =
+        fmt::format("nothing has come from any host ({}) for {:g} s", fmt::join(silent, ", "),
+                    std::chrono::duration<double>(link.lease()).count());
+    failure.hint =
+        fmt::format("most likely, the network of this machine, {}, has failed", host_name());
   }
   fail(failure);
   if (are_gone()) stages_.advance(Stage::kFinished);
@@ -329,6 +337,19 @@ bool Coordinator::has_ranks(const AgentLink& link) const {
   const std::size_t host = host_of(link);
   return std::any_of(ranks_.begin(), ranks_.end(),
                      [&](const RankView& rank) { return rank.host == host && !rank.is_gone; });
+}
+
+/// The other machines, if nothing has come from any of them for nearly a lease: they are not
+/// noticed at quite the same time.
+std::vector<std::string> Coordinator::silent_hosts() const {
+  std::vector<std::string> names;
+  for (const HostRanks& host : hosts_) {
+    const AgentLink& link = *host.link;
+    if (link.lease().count() == 0) continue;  // this machine
+    if (link.silence() < link.lease() * 4 / 5) return {};
+    names.push_back(link.host());
+  }
+  return names;
 }
 
 bool Coordinator::are_gone() const {

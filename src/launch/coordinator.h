@@ -83,6 +83,7 @@ class Coordinator {
   void break_channel(RankView& rank, const std::string& why);
   void pass_on(RankView& rank, const std::string& kind, const nlohmann::json& body);
   void fail(const Failure& failure);
+  std::vector<std::string> silent_hosts() const;
   Failure with_host(Failure failure) const;
   bool has_ranks(const AgentLink& link) const;  ///< that are not gone
   bool are_gone() const;                        ///< all ranks

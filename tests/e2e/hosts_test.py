@@ -213,6 +213,15 @@ class HostsTest(HostsCase):
         finally:
             sh('ip', 'link', 'set', f'{self.hosts.bridge}b', 'up')
 
+    def test_a_launcher_that_loses_its_network_blames_no_host(self):
+        process = self.sleeping_job()
+        with self.hosts.unreachable('a'), self.hosts.unreachable('b'):
+            _, err = process.communicate(timeout=60)
+            self.wait_until_nothing_is_left()
+        self.assertEqual(process.returncode, 6, err)
+        self.assertRegex(err, r'error: nothing has come from any host \(a, b\) for 15 s\n  host [ab] is lost')
+        self.assertIn('hint: most likely, the network of this machine, ', err)
+
     def test_a_host_that_is_silent_is_to_blame_for_a_rank_elsewhere_that_fails_meanwhile(self):
         process = self.start('--grace', '1', '--', 'sh', '-c', 'echo ready $RANK; [ $RANK = 0 ] || exec sleep 1000; '
                              'until [ -e silent ]; do sleep 0.1; done; exit 7', env={'HGTRAIN_LOG': 'info'})

@@ -132,6 +132,33 @@ TEST_CASE("if a host is lost before any rank has started, the attempt ends at on
   CHECK(coordinator.verdict().host == "a");
 }
 
+TEST_CASE("if all other machines are silent, the network of this one is suspected") {
+  asio::io_context io;
+  MergedOutput console(io, {});
+  Coordinator* attempt = nullptr;
+  AgentLink::Events events;
+  events.lost = [&](AgentLink& link, const std::string& why) {
+    attempt->on_lost(link, why);
+    io.stop();
+  };
+  SilentAgent a(io, console, "a", events), b(io, console, "b", events);
+  JobSpec spec;
+  spec.num_workers = 2;
+  Coordinator coordinator({io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [] {}},
+                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
+  attempt = &coordinator;
+  const bool is_b_here = GENERATE(false, true);  // no other machine
+  a.link.start_lease(std::chrono::seconds(2));
+  if (!is_b_here) b.link.start_lease(std::chrono::seconds(2));
+  coordinator.start();
+  io.run();
+  const Verdict verdict = coordinator.verdict();
+  CHECK(verdict.exit_code == 6);
+  CHECK(verdict.reason == "is lost: nothing has come from it for 2 s");
+  CHECK(verdict.message == (is_b_here ? "" : "nothing has come from any host (a, b) for 2 s"));
+  CHECK(has(verdict.hint, "the network of this machine, ") != is_b_here);
+}
+
 TEST_CASE("the verdict has the failing rank's own words and exit code") {
   LauncherProcess launcher(
       {"--own", "--workers", "3", "--logs", "@logs", "--", LAUNCH_PROBE, "fail"});

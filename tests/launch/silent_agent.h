@@ -18,8 +18,10 @@ class SilentAgent {
   StreamPair stream_;
 
  public:
-  SilentAgent(asio::io_context& io, OutputSink& console, const std::string& host)
-      : link(io, host, std::move(stream_.in[0]), std::move(stream_.out[0]), console, {}) {}
+  SilentAgent(asio::io_context& io, OutputSink& console, const std::string& host,
+              AgentLink::Events events = {})
+      : link(io, host, std::move(stream_.in[0]), std::move(stream_.out[0]), console,
+             std::move(events)) {}
 
   AgentLink link;
 
