@@ -1,4 +1,4 @@
-"""Hosts for tests: namespaces of this machine (network, mounts, names, processes, IPC and /dev/shm), each with a real sshd.
+"""Hosts for tests: namespaces of this machine (network, mounts, names, processes, IPC, /dev/shm and clocks), each with a real sshd.
 Needs root, sshd, ip and unshare; without them main() ends with 77. The first argument of a test is the built hgtrain."""
 import contextlib
 import json
@@ -36,6 +36,18 @@ def unusable():
     except subprocess.CalledProcessError as error:
         return error.stderr.strip()
     return ''
+
+
+HAVE_TIME_SPACES = os.path.exists('/proc/self/ns/time')
+
+
+def clocks_of(number):
+    """For unshare: the host's monotonic clocks are far ahead of this machine's, or behind."""
+    if not HAVE_TIME_SPACES:
+        return []
+    uptime = float(pathlib.Path('/proc/uptime').read_text().split()[0])
+    ahead = 5000 * number if number % 2 else -int(min(3000, uptime / 2))
+    return ['-T', '--monotonic', str(ahead), '--boottime', str(ahead)]
 
 
 class Hosts:
@@ -104,7 +116,7 @@ class Hosts:
                  f'exec {SSHD} -D -e -f {self.folder}/sshd_{name}')
         with (self.folder / f'sshd_{name}.log').open('w') as log:
             self.processes.append(subprocess.Popen(
-                ['ip', 'netns', 'exec', space, 'unshare', '-m', '-u', '-p', '-i', '--fork', '--kill-child', '--mount-proc',
+                ['ip', 'netns', 'exec', space, 'unshare', '-m', '-u', '-p', '-i', *clocks_of(number), '--fork', '--kill-child', '--mount-proc',
                  'sh', '-c', start], stderr=log, cwd='/'))
 
     def first_process(self, name):
@@ -148,12 +160,14 @@ class Hosts:
         finally:
             sh(*enter, 'umount', '-l', folder)
 
-    def agents_of(self, name):
-        """The agents that run on the host, by their numbers here."""
+    def processes_of(self, name):
+        """(pid, command line) of what the tests have started on the host, by their numbers here."""
         space = lambda pid: os.readlink(f'/proc/{pid}/ns/pid')
         on_host = space(self.first_process(name))
-        return [pid for pid, line, environment in command_lines()
-                if line.endswith(b'\0agent\0') and MARK.encode() in environment and space(pid) == on_host]
+        return [(pid, line) for pid, line, environment in command_lines() if MARK.encode() in environment and space(pid) == on_host]
+
+    def agents_of(self, name):
+        return [pid for pid, line in self.processes_of(name) if line.endswith(b'\0agent\0')]
 
     def left(self):
         """What still runs on a host, or was started to reach one: (pid, command line). No process leaves the host's network namespace, whatever

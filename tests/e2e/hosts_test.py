@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from hosts import MARK, PROGRAM, HostsCase, command_lines, main, sh
+from hosts import PROGRAM, HostsCase, command_lines, main, sh
 
 SECRET = 'hf_' + 'SeCrEt' * 3
 
@@ -187,31 +187,31 @@ class HostsTest(HostsCase):
         for _ in range(4):
             self.assertIn('ready', process.stdout.readline())
         agent, = self.hosts.agents_of('b')
-        os.kill(agent, signal.SIGKILL)
         start = time.monotonic()
+        os.kill(agent, signal.SIGKILL)
         _, err = process.communicate(timeout=60)
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(process.returncode, 6, err)
         self.assertIn('error: host b is lost: its connection has ended\n', err)
         self.assertIn('hint: the host is down, or its agent or connection was killed; with --max_restarts N', err)
+        self.assertIn('2 other ranks were stopped', err)
 
     def sleeping_job(self):
-        """A job of four ranks that have started and only wait."""
-        process = self.start('--', 'sh', '-c', 'trap "" TERM HUP; echo ready $RANK; while :; do sleep 1; done')
+        """A job of four ranks that have started and only wait, whatever they are told."""
+        process = self.start('--grace', '1', '--', 'sh', '-c', 'trap "" TERM HUP; echo ready $RANK; while :; do sleep 1; done')
         for _ in range(4):
             self.assertIn('ready', process.stdout.readline())
         return process
 
     def test_a_connection_that_is_silent_ends_the_job_on_both_sides(self):
         process = self.sleeping_job()
-        sh('ip', 'link', 'set', f'{self.hosts.bridge}b', 'down')
-        try:
+        start = time.monotonic()
+        with self.hosts.unreachable('b'):
             _, err = process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - start, 30)
             self.assertEqual(process.returncode, 6, err)
-            self.assertIn('error: host b is lost: ', err)
+            self.assertIn('error: host b is lost: nothing has come from it for 15 s\n', err)
             self.wait_until_nothing_is_left()  # although the host cannot be reached
-        finally:
-            sh('ip', 'link', 'set', f'{self.hosts.bridge}b', 'up')
 
     def test_a_launcher_that_loses_its_network_blames_no_host(self):
         process = self.sleeping_job()
@@ -248,8 +248,10 @@ class HostsTest(HostsCase):
     def test_an_agent_that_is_stopped_is_given_up_by_the_launcher_and_its_guards(self):
         process = self.sleeping_job()
         agent, = self.hosts.agents_of('b')
+        start = time.monotonic()
         os.kill(agent, signal.SIGSTOP)
         _, err = process.communicate(timeout=60)
+        self.assertLess(time.monotonic() - start, 30)
         self.assertEqual(process.returncode, 6, err)
         self.assertIn('host b is lost: nothing has come from it for 15 s', err)
         self.assertIn('hint: the host or its network is down, or its agent or connection is stopped; with --max_restarts N', err)

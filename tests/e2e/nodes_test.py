@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 
-from hosts import (MARK, MAX_STRANGERS_KIB, PROGRAM, HostsCase, command_lines, listening_ports, main, resident_kib, sh,
+from hosts import (HAVE_TIME_SPACES, MARK, MAX_STRANGERS_KIB, PROGRAM, HostsCase, command_lines, listening_ports, main, resident_kib, sh,
                    strangers)
 
 SECRET = 'job secret ' + 'SeCrEt' * 4
@@ -22,7 +22,7 @@ class NodesTest(HostsCase):
     def start_node(self, node, *args, command=('launch',), flags=('--nnodes', '2'), env=(), cwd=None, place=None):
         """`place`: who and where node 0 is, in place of the usual flags."""
         # Each word executes the next, so that signals reach the node.
-        inside = ['nsenter', '-t', str(self.hosts.first_process(self.names[node])), '-n', '-u', '-i',
+        inside = ['nsenter', '-t', str(self.hosts.first_process(self.names[node])), '-n', '-u', '-i', *(['-T'] if HAVE_TIME_SPACES else []),
                   'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; exec "$0" "$@"']
         return subprocess.Popen(
             [*inside, PROGRAM, *command, *flags, *(place if place is not None else ('--node_rank', str(node), '--master_addr', f'{self.hosts.net}.1')),

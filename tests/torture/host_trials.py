@@ -221,7 +221,7 @@ class Work:
         if fault.target == 'launcher' and fault.action == 'kill':
             return require(status == -signal.SIGKILL, f'exit status {status}')
         if status == 3 and fault.target in ('link', 'agent', 'ssh', 'sshd') and fault.action != 'hold':
-            # Before the start there is nothing to restart. ssh, which sends its first packets again after 1, 3 and 7 s, gives up after 10 s.
+            # Before the start there is nothing to restart. ssh, which sends its first packets again after 1 and 3 s, gives up after 4 s.
             return require(f'host {fault.host} cannot be used' in outcome.err, 'exit status 3')
         if self.goes_on_after(fault):
             return require(status == 0 and self.is_complete(outcome), f'exit status {status}, though it should have gone on to its end')
@@ -240,9 +240,9 @@ class Work:
         soon = LEASE + 2 if fault.is_silence or fault.target == 'launcher' else 1
         if fault.target == 'launcher':
             return {3, 6}, 'host [ab] (is lost|cannot be used)', 2 * LEASE + 10 + BUSY
-        # A host that has not answered yet cannot be used (3): ssh gives it 10 s to answer, and hgtrain 30 s. A host that is called again
-        # after it was lost is given the same, after two leases.
-        again = 2 * LEASE + 31 if self.restarts else 31
+        # A host that has not answered yet cannot be used (3): ssh gives it 4 s to answer, and hgtrain 30 s, in at most two calls. A host that
+        # is called again after it was lost is given the same, after two leases.
+        again = 2 * LEASE + 35 if self.restarts else 35
         return {3, 6}, f'host {fault.host} (is lost|cannot be used)', max(soon, again if fault.is_silence else 0) + self.end_limit + BUSY
 
 
@@ -304,7 +304,7 @@ class PyTorch(Programs):
     def __init__(self, hgtrain, place, shared, python, name, restarts=0):
         program = pathlib.Path(__file__).resolve().parent / 'ddp_training.py'
         super().__init__(hgtrain, place, name, python, str(program), '400', '100', str(self.timeout),
-                         flags=['--env', 'GLOO_SOCKET_IFNAME=eth0', '--max_restarts', str(restarts)])
+                         flags=['--env', 'GLOO_SOCKET_IFNAME=eth0', *(['--max_restarts', str(restarts), '--elastic_timeout', '0'] if restarts else [])])
         self.restarts = restarts
         folder = shared / name
         folder.mkdir()
@@ -393,4 +393,4 @@ def works(hgtrain, folder, python=None):
     else:
         programs = [Programs(hgtrain, place, 'programs', 'sh', '-c', SLEEPING),
                     Programs(hgtrain, place, 'stubborn programs', 'sh', '-c', 'trap "" TERM; ' + SLEEPING)]
-    return [*programs, Training(hgtrain, place, folder, 'training'), Training(hgtrain, place, folder, 'restarting', '--max_restarts', '2')]
+    return [*programs, Training(hgtrain, place, folder, 'training'), Training(hgtrain, place, folder, 'restarting', '--max_restarts', '2', '--elastic_timeout', '0')]
