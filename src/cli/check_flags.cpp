@@ -1,6 +1,7 @@
 #include "check_flags.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 
 #include <fmt/format.h>
@@ -41,6 +42,23 @@ void require_one_count(std::optional<std::int64_t> num_gpus,
   if (num_gpus && num_workers)
     throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers are both given",
                 "use --num_gpus N for N GPUs, or --num_workers N for N workers on the CPU");
+}
+
+ProcessCount process_count(const char* flag, const std::string& text, bool is_here) {
+  if (text == "gpu") return {{}, true};
+  if (text == "cpu" && !is_here)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("{} cpu counts the cores of this machine, not those of hosts", flag),
+                "give their number: --hosts a:16,b:16");
+  if (text == "auto" && (!is_here || !visible_gpus().gpus.empty())) return {};
+  if (text == "cpu" || text == "auto") return {usable_cores()};
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || last != end)
+    throw Error(ErrorKind::kConfig, fmt::format("{} {} is not a number of workers", flag, text),
+                "use a whole number, or gpu, cpu or auto");
+  return {number};
 }
 
 void check_memory(const char* flag, std::int64_t bytes) {

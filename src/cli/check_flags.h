@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "hgtrain/machine/visible_gpus.h"
 
@@ -21,6 +22,17 @@ void check_range(const char* flag, std::int64_t value, std::int64_t min, std::in
 /// Error(kConfig) if both are given: --num_gpus and --num_workers.
 void require_one_count(std::optional<std::int64_t> num_gpus,
                        std::optional<std::int64_t> num_workers);
+
+/// The value of torchrun's --nproc_per_node: a number, "gpu" (one worker for each GPU that programs
+/// see, and at least one), "cpu" (one for each core that this process may use), or "auto" (the
+/// first if there is a GPU, else the second).
+struct ProcessCount {
+  std::optional<std::int64_t> number;  ///< nullopt = one for each GPU
+  bool needs_gpu = false;
+};
+/// `is_here` is false if other machines count: "auto" is then one worker for each GPU, and "cpu" an
+/// error. Error(kConfig) if `text` is anything else.
+ProcessCount process_count(const char* flag, const std::string& text, bool is_here);
 
 /// Error(kDevice) if `flag` makes a command take more bytes than are free of this machine's memory,
 /// if that is known.

@@ -198,17 +198,38 @@ std::vector<std::string> take_program(std::vector<std::string>& args) {
   return rest;
 }
 
-/// The command's own options, and those of every command.
+/// The command's own options, those of every command, and those of other launchers that change
+/// nothing, which help does not list.
 void declare(CLI::App& app, Command& command, std::string& log_level) {
   app.set_help_flag();
   app.allow_extras();
   Options options(app);
   command.add_options(options);
+  for (const IdleFlag& idle : idle_flags(command.name()))
+    app.add_option(std::string(idle.name))->expected(idle.has_value ? 1 : 0)->group("");
   options
       .add("--log_level", log_level,
            "what launcher and workers log: debug, info, warning, error or off (default: "
            "HGTRAIN_LOG, else warning, and info in the workers' own logs)")
       .one_of({std::begin(kLogLevelNames), std::end(kLogLevelNames)});
+  // Assigned as soon as it is parsed, so the last of the two counts.
+  app.add_flag_callback(
+      "-q,--quiet", [&log_level] { log_level = "error"; }, "as --log_level error");
+}
+
+/// Says which of the given flags have no effect.
+void name_idle_flags(const CLI::App& app, std::string_view command) {
+  for (const IdleFlag& idle : idle_flags(command))
+    if (!idle.why.empty() && app.count(std::string(idle.name)) > 0)
+      tell("hgtrain: {} has no effect here: {}\n", idle.name, idle.why);
+}
+
+/// Whether a flag takes the next word as its value. That of a flag that does not exist may be one.
+bool takes_next(const CLI::App& app, const std::string& flag, const std::string& next) {
+  if (flag.find('=') != std::string::npos) return false;
+  if (const CLI::Option* option = app.get_option_no_throw(with_underscores(flag)))
+    return option->get_items_expected_min() > 0;
+  return !next.starts_with('-') && !next.ends_with(".py");
 }
 
 bool asks_for_help(const std::vector<std::string>& args) {
@@ -252,9 +273,15 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
   Command& command = choose(args, commands);
   args.insert(args.begin(), before.begin(), before.end());
 
+  CLI::App app;
+  std::string log_level;
+  declare(app, command, log_level);
   std::vector<std::string> rest;
   if (command.rest() == Command::Rest::kProgram) {
-    if (std::vector<std::string> marked = with_dashes(args); marked != args) {
+    const auto takes_value = [&app](const std::string& flag, const std::string& next) {
+      return takes_next(app, flag, next);
+    };
+    if (std::vector<std::string> marked = with_dashes(args, takes_value); marked != args) {
       // Whoever starts the command again, on another node or host, reads it from /proc.
       marked.insert(marked.begin(), {own_program().string(), std::string(command.name())});
       become_program(marked);
@@ -263,9 +290,6 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
   }
   std::transform(args.begin(), args.end(), args.begin(), with_underscores);
 
-  CLI::App app;
-  std::string log_level;
-  declare(app, command, log_level);
   if (command.rest() == Command::Rest::kOverrides) rest = take_overrides(args, flag_names(app));
   if (asks_for_help(args)) {
     print_help(command, app);
@@ -273,6 +297,7 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
   }
   refuse_missing_values(app, args);
   parse_flags(app, command, args, commands);
+  name_idle_flags(app, command.name());
   if (!log_level.empty()) ::setenv(kLogVariable, log_level.c_str(), 1);
   const LogSession log(command.name() == "agent" ? "agent" : "launcher",
                        log_level_from_environment(LogLevel::kWarning),

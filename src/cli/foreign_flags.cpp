@@ -18,17 +18,30 @@ struct ForeignFlag {
   std::string_view hint;
 };
 
+/// Of torchrun and the deepspeed launcher. A flag that changes what a program computes is not here:
+/// it works, or it is refused with a hint.
+constexpr IdleFlag kIdle[] = {
+    {"--use_env", false, ""},
+    {"--no_local_rank", false, ""},
+    {"--no_ssh_check", false, ""},
+    {"--force_multi", false, ""},
+    {"--monitor_interval", true, ""},
+    {"--start_method", true, "each worker is a program of its own"},
+    {"--save_pid", false, "no process outlives the command"},
+};
+
 constexpr std::string_view kMachines =
     "name all machines on one of them, which starts the others: --hosts a:4,b:4, or --hostfile "
     "FILE";
 constexpr std::string_view kWorkers = "workers on each machine: --num_workers N, or --num_gpus N";
+constexpr std::string_view kTotal =
+    "use --hosts a:2,b:2, with the workers of each host, or --num_workers N on this machine";
 constexpr std::string_view kLauncherArgs =
     "options of ssh are in ~/.ssh/config; those of srun and mpirun: `srun ARGS hgtrain ...`, or in "
     "variables such as OMPI_MCA_btl_tcp_if_include=eth0";
 constexpr std::string_view kElastic =
     "--num_nodes MIN:MAX: a job continues without lost hosts as long as MIN are left";
 constexpr std::string_view kLogs = "output in files: --log_dir DIR";
-constexpr std::string_view kLogsOnly = "output in files only: --log_dir DIR --show none";
 constexpr std::string_view kRunLogs =
     "leave it out: output is in logs/rank_N.log of the run folder";
 constexpr std::string_view kShow =
@@ -37,51 +50,53 @@ constexpr std::string_view kOwnFlag =
     "flags of the program follow it: hgtrain launch ... -- python3 train.py --deepspeed FILE";
 constexpr std::string_view kNetwork =
     "iface=NAME in the lines of a hostfile, which also sets NCCL_SOCKET_IFNAME";
+constexpr std::string_view kNoCores = "leave it out: workers are not bound to cores";
+constexpr std::string_view kOrder = "leave it out: hosts have their ranks in the order of the list";
+constexpr std::string_view kExport = "use --export NAME, or --env NAME=VALUE";
 constexpr std::string_view kNoMpi =
     "leave it out: the hosts are reached by ssh, or by mpirun with --launcher openmpi";
 
 /// Flags of torchrun, the deepspeed launcher, accelerate, horovodrun, mpirun and HF's Trainer, for
 /// `train` and `launch`.
 constexpr ForeignFlag kLaunching[] = {
-    {"--nproc_per_node", kWorkers},
     {"--nproc", kWorkers},
-    {"--np", kWorkers},
     {"--world_size", kWorkers},
     {"--num_processes", kWorkers},
-    {"--num_proc", kWorkers},
-    {"-np", kWorkers},
-    {"-n", kWorkers},
+    {"-np", kTotal},
+    {"--np", kTotal},
+    {"-n", kTotal},
+    {"--num_proc", kTotal},
+    {"--allow_run_as_root", "leave it out: every user may start hgtrain"},
+    {"-x", kExport},
+    {"--mca", kLauncherArgs},
+    {"-mca", kLauncherArgs},
+    {"--bind_to", kNoCores},
+    {"-bind-to", kNoCores},
+    {"--map_by", kOrder},
+    {"-map-by", kOrder},
     {"--gpus", "use --num_gpus N"},
     {"--num_machines", kMachines},
     {"--machine_rank", "this node, from 0: --node_rank R"},
-    {"--rdzv_conf", "leave it out; in place of its join_timeout: --join_timeout SECONDS"},
     {"--main_process_ip", "use --master_addr ADDRESS"},
     {"--main_process_port", "use --master_port N"},
     {"--host", "use --hosts a:4,b:4"},
     {"--launcher_args", kLauncherArgs},
-    {"--no_ssh_check", "leave it out: a host that cannot be used is named at once"},
-    {"--force_multi", "leave it out: hosts that are named are reached by ssh, even one alone"},
     {"--elastic_training", kElastic},
     {"--min_elastic_nodes", kElastic},
     {"--max_elastic_nodes", kElastic},
     {"--venv_script", "activate the environment in this shell: the hosts get PATH and VIRTUAL_ENV"},
-    {"--no_local_rank", "leave it out: the program gets no --local_rank, but LOCAL_RANK is set"},
-    {"--save_pid", "leave it out: no process outlives the command"},
-    {"--bind_cores_to_rank", "leave it out: workers are not bound to cores"},
-    {"--bind_core_list", "leave it out: workers are not bound to cores"},
-    {"--numa_binding", "leave it out: workers are not bound to cores"},
-    {"--local_ranks_filter", kShow},
+    {"--bind_cores_to_rank", kNoCores},
+    {"--bind_core_list", kNoCores},
+    {"--numa_binding", kNoCores},
     {"--log_line_prefix_template", "leave it out: each line begins with its rank"},
     {"--prefix_timestamp", "leave it out; `| ts` puts the time before each line"},
     {"--prefix_output_with_timestamp", "leave it out; `| ts` puts the time before each line"},
     {"--tag_output", "leave it out: each line begins with its rank"},
     {"--standalone", "leave it out: workers of one machine always find each other"},
     {"--local_rank", "leave it out: each worker gets its number as LOCAL_RANK"},
-    {"--use_env", "leave it out: each worker gets its number as LOCAL_RANK"},
-    {"--virtual_local_rank", "leave it out: LOCAL_RANK counts the workers of a host from 0"},
-    {"--role", "leave it out: each line begins with its rank"},
-    {"--start_method", "leave it out: each worker is a process of its own"},
-    {"--monitor_interval", "leave it out: the end of a worker is noticed at once"},
+    {"--virtual_local_rank",
+     "each worker sees all GPUs of its host; for one GPU each: -- sh -c "
+     "'CUDA_VISIBLE_DEVICES=$LOCAL_RANK LOCAL_RANK=0 exec python3 train.py'"},
     {"--event_log_handler", "leave it out: run.json says how the job ended"},
     {"--signals_to_handle", "leave it out: SIGTERM, SIGINT, SIGHUP and SIGQUIT are passed on"},
     {"--logs_specs", "ranks whose output is printed: --show 0,2-5"},
@@ -110,13 +125,15 @@ constexpr ForeignFlag kProgram[] = {
     {"--cpu", "use --num_workers N --env ACCELERATE_USE_CPU=true"},
     {"--timeline_filename", "use --env HOROVOD_TIMELINE=FILE"},
     {"--module",
-     "put it directly before the module, or name the whole command: -- python3 -m MODULE"},
-    {"-m", "put it directly before the module, or name the whole command: -- python3 -m MODULE"},
-    {"--no_python", "put it directly before the program, or -- in place of it"},
-    {"--enable_each_rank_log", kLogsOnly},
+     "name the module behind launch's own flags, or the whole command: -- python3 -m MODULE"},
+    {"-m", "name the module behind launch's own flags, or the whole command: -- python3 -m MODULE"},
+    {"--no_python", "name the program behind launch's own flags, after two dashes"},
     {"--output_filename", kLogs},
 };
 constexpr ForeignFlag kTraining[] = {
+    {"--role", "leave it out: each log is called as its rank"},
+    {"--shutdown_timeout", "leave it out: workers have 30 s from SIGTERM to SIGKILL"},
+    {"--local_ranks_filter", kShow},
     {"--rdzv_id", "leave it out: the run is called as its folder, --run_dir DIR"},
     {"--tee", "files have the output of all ranks; to print it, too: --show all, or --show 0,2-5"},
     {"--redirects", kRunLogs},
@@ -125,7 +142,6 @@ constexpr ForeignFlag kTraining[] = {
     {"--output_filename", kRunLogs},
     {"-c", "use --config FILE"},
     {"--deepspeed", "name the file: --config FILE"},
-    {"--deepspeed_config", "use --config FILE"},
     {"--config_file", "use --config FILE"},
     {"--cpu", "use --device cpu"},
     {"--dynamo_backend", "leave it out: nothing is compiled for a job"},
@@ -206,6 +222,11 @@ std::string hint_from_keys(std::string_view name) {
 
 }  // namespace
 
+std::span<const IdleFlag> idle_flags(std::string_view command) {
+  if (command != "train" && command != "launch") return {};
+  return kIdle;
+}
+
 std::string hint_for_flag(std::string_view command, std::string_view flag) {
   if (command == "config check" || command == "config show") {
     const std::string reading = hint_in(kReading, flag);
@@ -231,9 +252,7 @@ std::string hint_for_script(const std::string& word) {
 }
 
 std::string hint_for_value(std::string_view flag, std::string_view value) {
-  if (flag != "--nproc_per_node" && flag != "--num_workers" && flag != "--num_gpus" &&
-      flag != "--num_accelerators")
-    return "";
+  if (flag != "--num_workers" && flag != "--num_gpus" && flag != "--num_accelerators") return "";
   if (value == "gpu" || value == "auto")
     return "leave it out: one worker is started for each visible GPU";
   return value == "cpu" ? "for a worker on each core: --num_workers $(nproc)" : "";

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/wire/job_key.h"
 
@@ -39,6 +41,15 @@ int number_of(const std::string& text, const std::string& what) {
   if (end.ec != std::errc() || end.ptr != text.data() + text.size() || out < 1)
     throw Error(ErrorKind::kConfig,
                 fmt::format("--launcher slurm: {}{} is not a number of nodes", what, text));
+  return out;
+}
+
+std::int64_t seconds_in(const std::string& word, const std::string& text) {
+  std::int64_t out = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (end.ec != std::errc() || end.ptr != text.data() + text.size())
+    throw Error(ErrorKind::kConfig,
+                fmt::format("--rdzv_conf: {} is not a number of seconds", word));
   return out;
 }
 
@@ -218,6 +229,10 @@ void add_host_options(Options& options, HostFlags& flags) {
            "torchrun's: c10d or static, which mean the same here")
       .one_of({"c10d", "static"})
       .or_variable("PET_RDZV_BACKEND");
+  options
+      .add("--rdzv_conf", flags.rdzv_conf,
+           "torchrun's: KEY=VALUE,...; join_timeout and timeout are as --join_timeout")
+      .or_variable("PET_RDZV_CONF");
   options.add_flag("--no_ssh", flags.no_ssh,
                    "with --hosts or --hostfile: each host starts this command, and this is host "
                    "number --node_rank");
@@ -227,6 +242,41 @@ void add_host_options(Options& options, HostFlags& flags) {
   options.add("--job_secret_env", flags.job_secret_env, "another variable that holds the secret");
   options.add("--join_timeout", flags.join_timeout_seconds,
               "seconds in which nodes must join: all, or MIN of MIN:MAX (default: 600)");
+}
+
+void take_rdzv_conf(HostFlags& flags) {
+  constexpr std::string_view kIdle[] = {
+      "last_call_timeout",   "close_timeout",          "heartbeat_timeout", "read_timeout",
+      "keep_alive_interval", "keep_alive_max_attempt", "store_type",        "use_libuv"};
+  std::optional<std::int64_t> join_timeout, timeout;
+  std::vector<std::string> idle;
+  std::istringstream words(flags.rdzv_conf);
+  for (std::string word; std::getline(words, word, ',');) {
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string key = trimmed(word.substr(0, equals));
+    const std::string value = equals < word.size() ? trimmed(word.substr(equals + 1)) : "";
+    if (key.empty() || value.empty())
+      throw Error(ErrorKind::kConfig, fmt::format("--rdzv_conf: '{}' is not KEY=VALUE", word),
+                  "keys have a value, and commas between them: --rdzv_conf join_timeout=900");
+    if (key == "join_timeout")
+      join_timeout = seconds_in(word, value);
+    else if (key == "timeout")
+      timeout = seconds_in(word, value);
+    else if (std::ranges::find(kIdle, key) != std::end(kIdle))
+      idle.push_back(key);
+    else if (key == "is_host")
+      throw Error(ErrorKind::kConfig, "--rdzv_conf: is_host cannot be given",
+                  "leave it out: the node that is at the address of --rdzv_endpoint is node 0; or "
+                  "use --node_rank and --master_addr");
+    else
+      throw Error(ErrorKind::kConfig, fmt::format("--rdzv_conf: there is no key '{}'", key),
+                  "use join_timeout=SECONDS");
+  }
+  if (!idle.empty())
+    tell("hgtrain: {} of --rdzv_conf has no effect here: nodes join node 0 itself\n",
+         fmt::join(idle, ", "));
+  if (!join_timeout) join_timeout = timeout;
+  if (flags.node_rank && !flags.join_timeout_seconds) flags.join_timeout_seconds = join_timeout;
 }
 
 std::optional<int> start_nodes(const HostFlags& flags, std::vector<std::string> exports,

@@ -16,6 +16,11 @@ void add_host_choice(Options& options, HostFlags& flags, const char* does);
 /// and torchrun use. Each command adds the flags that count workers itself.
 void add_host_options(Options& options, HostFlags& flags);
 
+/// Of the keys of --rdzv_conf, takes join_timeout, or timeout, as --join_timeout if this command is
+/// a node that joins others and has no such flag; a notice names keys that have no effect.
+/// Error(kConfig) if a key is unknown, or if torchrun's meaning of it is that of another flag.
+void take_rdzv_conf(HostFlags& flags);
+
 /// `--launcher slurm` replaces this process by srun, which starts the same command without
 /// --launcher once on each node of the allocation. `--launcher openmpi` replaces it by Open MPI's
 /// mpirun, which starts the command once on each of the hosts, with --no_ssh and the variables that

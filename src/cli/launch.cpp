@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "hgtrain/launch/job.h"
 #include "hgtrain/launch/remote_command.h"
 #include "hgtrain/machine/visible_gpus.h"
+#include "hgtrain/wire/job_key.h"
 
 #include "check_flags.h"
 #include "commands.h"
@@ -22,6 +24,7 @@
 #include "host_plan.h"
 #include "launched_run.h"
 #include "options.h"
+#include "printed_ranks.h"
 
 namespace hgt {
 namespace {
@@ -36,8 +39,10 @@ class Launch final : public Command {
 
   void add_options(Options& options) override {
     options
-        .add("--num_workers,--nproc_per_node", num_workers_,
-             "processes to start, on each host (default: one per visible GPU, else 1)")
+        .add("--num_workers,--nproc_per_node", workers_,
+             "processes to start, on each host (default: one per visible GPU, else 1); or "
+             "torchrun's gpu, cpu, auto")
+        .type_name("N")
         .or_variable("PET_NPROC_PER_NODE");
     options.add("--num_gpus,--num_accelerators", num_gpus_,
                 "the same, but refused if fewer GPUs are visible");
@@ -55,17 +60,33 @@ class Launch final : public Command {
         .add("--max_restarts", spec_.max_restarts,
              "start all again up to N times after a failure (default: 0)")
         .or_variable("PET_MAX_RESTARTS");
-    options.add("--log_dir", spec_.log_dir, "write the output of rank N to DIR/rank_N.log");
+    options
+        .add("--log_dir,--enable_each_rank_log", spec_.log_dir,
+             "write the output of rank N to DIR/rank_N.log")
+        .or_variable("PET_LOG_DIR");
     options.add("--show", shown_ranks_,
                 "ranks whose output is printed: all (default), none, or 0,2-5");
-    options.add("-t,--tee", tee_,
-                "torchrun's: 3 = the output is in the files of --log_dir, and printed");
-    options.add(
-        "-r,--redirects", redirects_,
-        "torchrun's: 3 = the output is only in the files of --log_dir, as with --show none");
+    options
+        .add("--local_ranks_filter", local_ranks_,
+             "torchrun's: print only the output of these ranks of each host")
+        .or_variable("PET_LOCAL_RANKS_FILTER");
+    options
+        .add("-t,--tee", tee_,
+             "torchrun's: 3 = the output is in the files of --log_dir, and printed")
+        .or_variable("PET_TEE");
+    options
+        .add("-r,--redirects", redirects_,
+             "torchrun's: 3 = the output is only in the files of --log_dir, 1 = that to stdout; "
+             "0:3,1:1 for local ranks 0 and 1")
+        .or_variable("PET_REDIRECTS");
     options.add("--env", env_, "NAME=VALUE, added to the environment; may be repeated")
         .repeatable();
-    options.add("--grace", grace_seconds_, "seconds from SIGTERM to SIGKILL (default: 30)");
+    options
+        .add("--grace,--shutdown_timeout", grace_seconds_,
+             "seconds from SIGTERM to SIGKILL (default: 30)")
+        .or_variable("PET_SHUTDOWN_TIMEOUT");
+    options.add("--role", role_, "torchrun's: ROLE_NAME of the programs (default: default)")
+        .or_variable("PET_ROLE");
     options.add_flag("--detach", detach_,
                      "return to the shell once the programs run; needs --log_dir");
     options.add_flag("--dry_run", dry_run_, "print commands and environments, start nothing");
@@ -150,9 +171,16 @@ class Launch final : public Command {
   }
 
   void fill_hosts() {
-    host_flags_.num_workers = asked_workers();
     host_flags_.restarts = spec_.max_restarts > 0;
     find_own_node(host_flags_);
+    take_rdzv_conf(host_flags_);
+    if (!workers_.empty()) {
+      const ProcessCount count =
+          process_count("--num_workers", workers_, !reaches_hosts(host_flags_));
+      num_workers_ = count.number;
+      if (count.needs_gpu) min_gpus_ = 1;
+    }
+    host_flags_.num_workers = asked_workers();
     named_hosts_ = hosts_of(host_flags_);
     spec_.rendezvous = rendezvous_of(host_flags_, named_hosts_);
     if (!spec_.rendezvous) spec_.master_port = host_flags_.master_port;
@@ -162,7 +190,7 @@ class Launch final : public Command {
     spec_.min_hosts = min_hosts_of(host_flags_);
     if (host_flags_.elastic_timeout)
       spec_.elastic_timeout = std::chrono::seconds(*host_flags_.elastic_timeout);
-    for (JobHost& host : spec_.hosts) host.min_gpus = num_gpus_.value_or(0);
+    for (JobHost& host : spec_.hosts) host.min_gpus = num_gpus_.value_or(min_gpus_);
   }
 
   void fill_spec(const std::vector<std::string>& program) {
@@ -171,7 +199,13 @@ class Launch final : public Command {
       throw Error(ErrorKind::kConfig, "--export needs --hosts",
                   "on this machine, programs inherit the whole environment");
     spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
-    apply_redirects();
+    spec_.shown_local_ranks = printed_ranks(local_ranks_, tee_, redirects_);
+    if (spec_.log_dir.empty() && !detach_ && (asks_for_files(tee_) || asks_for_files(redirects_))) {
+      spec_.log_dir = std::filesystem::temp_directory_path() /
+                      ("hgtrain_logs_" + JobKey::random().hex().substr(0, 16));
+      if (!spec_.rendezvous || spec_.rendezvous->node == 0)
+        print_notice("output is in " + spec_.log_dir + ", because no --log_dir is given");
+    }
     spec_.shown_ranks = RankSet::parse(shown_ranks_);
     check_range("--max_restarts", spec_.max_restarts, 0, kMaxRestarts);
     check_range("--master_port", host_flags_.master_port, 0, 65535);
@@ -188,6 +222,7 @@ class Launch final : public Command {
                         entry));
       spec_.env[entry.substr(0, equals)] = entry.substr(equals + 1);
     }
+    if (!role_.empty()) spec_.env.emplace("ROLE_NAME", role_);
     for (const JobHost& host : named_hosts_)
       for (const auto& [name, value] : host_environment(host))
         if (spec_.env.contains(name))
@@ -205,39 +240,30 @@ class Launch final : public Command {
     };
   }
 
-  /// What --tee and --redirects say about both streams of all ranks.
-  void apply_redirects() {
-    for (const auto& [flag, value] : {std::pair("--tee", tee_), {"--redirects", redirects_}}) {
-      if (value != 0 && value != 3)
-        throw Error(ErrorKind::kConfig,
-                    fmt::format("{} {} would take stdout and stderr apart", flag, value),
-                    fmt::format("{} 3 takes both, and so does --log_dir DIR", flag));
-      if (value == 3 && spec_.log_dir.empty())
-        throw Error(ErrorKind::kConfig, fmt::format("{} needs --log_dir", flag),
-                    "name the folder of the files: --log_dir DIR");
-    }
-    if (redirects_ == 3 && tee_ == 0 && shown_ranks_ == "all") shown_ranks_ = "none";
-  }
-
   /// The number of workers that the flags ask for on each host.
-  std::optional<int> asked_workers() const {
-    require_one_count(num_gpus_, num_workers_);
+  std::optional<std::int64_t> asked_workers() const {
+    if (num_gpus_ && !workers_.empty()) require_one_count(num_gpus_, num_workers_.value_or(1));
     if (num_workers_) check_range("--num_workers", *num_workers_, 1, kMaxWorkersOfHost);
     if (num_gpus_ == 0)
       throw Error(ErrorKind::kConfig, "--num_gpus 0 starts no program",
                   "for N workers on the CPU, use --num_workers N");
     if (num_gpus_) check_range("--num_gpus", *num_gpus_, 1, kMaxWorkersOfHost);
-    return num_workers_ ? num_workers_ : num_gpus_;
+    if (num_workers_) return num_workers_;
+    return num_gpus_;
   }
 
   int workers_here() const {
-    const std::optional<int> asked = asked_workers();
+    const std::optional<std::int64_t> asked = asked_workers();
     if (!asked && !named_hosts_.empty() && named_hosts_[0].workers > 0)
       return named_hosts_[0].workers;
-    if (!asked) return std::max(1, static_cast<int>(visible_gpus().gpus.size()));
+    if (!asked) {
+      const VisibleDevices visible = visible_gpus();
+      if (!dry_run_) require_gpus(min_gpus_, visible);
+      return std::max(1, static_cast<int>(visible.gpus.size()));
+    }
     if (num_gpus_ && !dry_run_)
       require_gpus(*num_gpus_, visible_gpus());  // a dry run may be for another machine
-    return *asked;
+    return static_cast<int>(*asked);
   }
 
   /// The device that a program uses if it follows LOCAL_RANK.
@@ -258,15 +284,17 @@ class Launch final : public Command {
   }
 
   JobSpec spec_;
-  std::optional<int> num_workers_;
+  std::string workers_;  // process_count()
+  std::optional<std::int64_t> num_workers_;
+  int min_gpus_ = 0;
   std::optional<int> num_gpus_;
   HostFlags host_flags_;
   std::vector<JobHost> named_hosts_;  // spec_.hosts, or this machine
   std::vector<std::string> env_;
   std::string shown_ranks_ = "all";
-  int tee_ = 0;
-  int redirects_ = 0;
+  std::string local_ranks_, tee_, redirects_;  // printed_ranks()
   double grace_seconds_ = 30;
+  std::string role_;
   bool is_standalone_ = false;
   bool detach_ = false;
   bool dry_run_ = false;

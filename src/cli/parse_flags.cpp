@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "hgtrain/base/error_list.h"
 #include "hgtrain/base/shell.h"
 #include "hgtrain/base/text.h"
 #include "hgtrain/config/schema.h"
@@ -123,12 +124,18 @@ void refuse_extras(const CLI::App& app, const Command& command, const Commands& 
     if (command.name() == kDefaultCommand && is_first_word(extra, commands))
       throw usage(fmt::format("'{}' is one argument too many for {}", extra, command.name()),
                   fmt::format("the command comes first: hgtrain {} ...", extra));
+  ErrorList wrong;
+  bool follows_flag = false;  // then a word may be its value
   for (const std::string& extra : extras) {
-    if (!extra.starts_with('-')) {
+    const bool is_flag = extra.starts_with('-');
+    if (!is_flag && !follows_flag) {
       const std::string hint = hint_for_extra(app, command, extra);
-      throw usage(fmt::format("'{}' is one argument too many for {}", extra, command.name()),
-                  hint.empty() ? help : hint);
+      wrong.add(usage(fmt::format("'{}' is one argument too many for {}", extra, command.name()),
+                      hint.empty() ? help : hint));
+      if (command.rest() == Command::Rest::kProgram) break;  // what follows is the program's
     }
+    follows_flag = is_flag && extra.find('=') == std::string::npos;
+    if (!is_flag) continue;
     const std::string name = extra.substr(0, extra.find('='));
     std::string hint = hint_for_flag(command.name(), name);
     std::vector<std::string> known = flag_names(app);
@@ -137,8 +144,10 @@ void refuse_extras(const CLI::App& app, const Command& command, const Commands& 
         if (path.find('.') == std::string::npos) known.push_back("--" + path);
     if (const std::string meant = nearest(name, known); hint.empty() && !meant.empty())
       hint = fmt::format("did you mean {}?", meant);
-    throw usage(fmt::format("{} has no flag {}", command.name(), name), hint.empty() ? help : hint);
+    wrong.add(
+        usage(fmt::format("{} has no flag {}", command.name(), name), hint.empty() ? help : hint));
   }
+  wrong.throw_if_any();
 }
 
 }  // namespace
@@ -150,7 +159,8 @@ Error usage(std::string message, std::string hint) {
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    if (!option->get_group().empty())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   return names;
 }
 

@@ -20,7 +20,7 @@ inline constexpr std::string_view kDefaultCommand = "train";
 /// Error(kConfig).
 Error usage(std::string message, std::string hint);
 
-/// The flags of `app`: {"--json", "--log_level"}.
+/// The flags of `app` that help lists: {"--json", "--log_level"}.
 std::vector<std::string> flag_names(const CLI::App& app);
 
 /// Sets what the flags and arguments of `command` fill. Error(kConfig), in place of CLI11's errors,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hgtrain/base/error.h"
+
 namespace hgt {
 
 std::vector<std::string> without_flag(const std::vector<std::string>& words,
@@ -29,23 +31,32 @@ std::vector<std::string> without_switches(std::vector<std::string> words,
   return words;
 }
 
-std::vector<std::string> with_dashes(std::vector<std::string> words) {
+std::vector<std::string> with_dashes(
+    const std::vector<std::string>& words,
+    const std::function<bool(const std::string& flag, const std::string& next)>& takes_value) {
   if (std::ranges::find(words, "--") != words.end()) return words;
-  for (auto word = words.begin(); word != words.end(); ++word) {
-    const bool has_name = word + 1 != words.end() && !word[1].starts_with('-');
-    const bool is_module = has_name && (*word == "-m" || *word == "--module");
-    const bool is_file =
-        !word->starts_with('-') && word->ends_with(".py") && word->find('=') == std::string::npos;
-    if (has_name && (*word == "--no_python" || *word == "--no-python")) {
-      *word = "--";
-      break;
+  bool is_module = false, is_bare = false;
+  std::vector<std::string> out;
+  auto word = words.begin();
+  for (; word != words.end() && word->starts_with('-'); ++word) {
+    if (*word == "-m" || *word == "--module") {
+      is_module = true;
+    } else if (*word == "--no_python" || *word == "--no-python") {
+      is_bare = true;
+    } else {
+      out.push_back(*word);
+      if (word + 1 != words.end() && takes_value(word[0], word[1])) out.push_back(*++word);
     }
-    if (!is_module && !is_file) continue;
-    if (is_module) *word = "-m";
-    words.insert(word, {"--", "python3"});
-    break;
   }
-  return words;
+  if (word == words.end() || !(is_module || is_bare || word->ends_with(".py"))) return words;
+  if (is_module && is_bare)
+    throw Error(ErrorKind::kConfig, "--module and --no_python are both given",
+                "keep --module to run MODULE with python3, or --no_python to run PROGRAM itself");
+  out.emplace_back("--");
+  if (!is_bare) out.emplace_back("python3");
+  if (is_module) out.emplace_back("-m");
+  out.insert(out.end(), word, words.end());
+  return out;
 }
 
 std::vector<std::string> without_values_of_env(std::vector<std::string> words) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,12 @@ std::vector<std::string> without_switches(std::vector<std::string> words,
                                           const std::vector<std::string>& switches);
 
 /// The words of `launch` with -- before the program, if they name a script as torchrun and
-/// deepspeed take it: FILE.py or -m MODULE, which python3 runs, or --no_python PROGRAM.
-std::vector<std::string> with_dashes(std::vector<std::string> words);
+/// deepspeed take it: FILE.py or, if -m is among the flags before it, MODULE, which python3 runs;
+/// or PROGRAM, if --no_python is. `takes_value(flag, next)` says whether `next` is the flag's
+/// value. Error(kConfig) if both -m and --no_python are given.
+std::vector<std::string> with_dashes(
+    const std::vector<std::string>& words,
+    const std::function<bool(const std::string& flag, const std::string& next)>& takes_value);
 
 /// The words with *** in place of the value in each `--env NAME=VALUE`, which may be a secret.
 std::vector<std::string> without_values_of_env(std::vector<std::string> words);

@@ -120,11 +120,16 @@ class Train final : public Command {
   Rest rest() const override { return Rest::kOverrides; }
 
   void add_options(Options& options) override {
-    options.add("--config", flags_.config,
+    options.add("--config,--deepspeed_config", flags_.config,
                 "the job: a DeepSpeed config with hgtrain's sections; - reads standard input");
     options.add("--num_gpus,--num_accelerators", flags_.num_gpus,
                 "GPUs to train on (default: all visible ones)");
     options.add("--num_workers", flags_.num_workers, "workers on the CPU, on each host");
+    options
+        .add("--nproc_per_node", flags_.nproc_per_node,
+             "torchrun's: workers on each host, on GPUs if there are some; or gpu, cpu, auto")
+        .type_name("N")
+        .or_variable("PET_NPROC_PER_NODE");
     add_host_options(options, flags_.on_hosts);
     options.add("--device", flags_.device, "auto, cuda or cpu (default: the config's, else auto)")
         .one_of({"auto", "cuda", "cpu"});
@@ -160,6 +165,8 @@ class Train final : public Command {
     flags_.on_hosts.hostfile_text = received_file(flags_.on_hosts.hostfile);
     if (const auto code = start_nodes(flags_.on_hosts, {}, flags_.dry_run)) return *code;
     find_own_node(flags_.on_hosts);
+    take_rdzv_conf(flags_.on_hosts);
+    take_process_count(flags_);
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));
     take_this_machine(flags_);
     if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);

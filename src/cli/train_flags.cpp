@@ -1,5 +1,6 @@
 #include "train_flags.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -34,6 +35,7 @@ void check_flags(const TrainFlags& flags) {
               "leave it out to use all; for N workers on the CPU, use --num_workers N");
   check_range("--num_workers", flags.num_workers.value_or(1), 1, kMaxWorkersOfHost,
               "leave it out to start one; one for each core is plenty");
+  check_range("--nproc_per_node", flags.workers_here.value_or(1), 1, kMaxWorkersOfHost);
   check_range("--max_restarts", flags.max_restarts, 0, kMaxRestarts);
   RankSet::parse(flags.shown_ranks);  // refuses what is none
   check_range("--master_port", flags.on_hosts.master_port, 0, 65535);
@@ -65,9 +67,29 @@ void check_flags(const TrainFlags& flags) {
 std::vector<JobHost> hosts_of(const TrainFlags& flags) {
   if (!flags.world.empty()) return flags.world;
   HostFlags on_hosts = flags.on_hosts;
-  on_hosts.num_workers = flags.num_workers ? flags.num_workers : flags.num_gpus;
+  on_hosts.num_workers = flags.num_workers ? flags.num_workers
+                         : flags.num_gpus  ? flags.num_gpus
+                                           : flags.workers_here;
   on_hosts.restarts = flags.max_restarts > 0;
   return hosts_of(on_hosts);
+}
+
+void take_process_count(TrainFlags& flags) {
+  if (flags.nproc_per_node.empty()) return;
+  if (flags.num_gpus || flags.num_workers)
+    throw Error(ErrorKind::kConfig,
+                "--nproc_per_node cannot be combined with --num_gpus or --num_workers",
+                "keep one of them");
+  const bool is_here = !reaches_hosts(flags.on_hosts);
+  const ProcessCount count = process_count("--nproc_per_node", flags.nproc_per_node, is_here);
+  if (flags.nproc_per_node == "cpu")
+    flags.num_workers = count.number;
+  else if (count.needs_gpu && is_here)
+    flags.num_gpus = std::max<std::int64_t>(1, std::ssize(visible_gpus().gpus));
+  else if (count.needs_gpu)
+    flags.device = "cuda";
+  else
+    flags.workers_here = count.number;
 }
 
 void take_this_machine(TrainFlags& flags) {

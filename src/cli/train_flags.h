@@ -15,6 +15,7 @@ struct TrainFlags {
   std::optional<std::string> config_text;  ///< of `config`, which a pipe gives only once
   std::optional<std::int64_t> num_gpus;
   std::optional<std::int64_t> num_workers;
+  std::string nproc_per_node;                ///< "" = not given; process_count()
   std::optional<std::int64_t> workers_here;  ///< on GPUs if this machine has some, else on its CPU
   HostFlags on_hosts;                        ///< empty = this machine
   /// For a later attempt that runs on other hosts than the first: its hosts, and the batch size
@@ -38,6 +39,9 @@ struct TrainFlags {
 
 /// Error(kConfig) if flags contradict each other.
 void check_flags(const TrainFlags& flags);
+
+/// Turns nproc_per_node into the number of GPUs or workers. Error(kConfig) if that is given, too.
+void take_process_count(TrainFlags& flags);
 
 /// If the flags name only localhost, turns them into those of a job on this machine. If they choose
 /// slots, these are GPUs, and CUDA_VISIBLE_DEVICES is set to them.

@@ -367,13 +367,14 @@ struct Spawn {
   std::string master_addr = "127.0.0.1";
   std::int32_t master_port = 0;
   bool own_workers = false;
-  std::string shown_ranks = "none";  ///< RankSet::text()
+  std::string shown_stdout = "none";  ///< RankSet::text(): the ranks whose stdout is shown
+  std::string shown_stderr = "none";
   static auto fields(auto& m) {
     return std::tie(m.attempt, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir,
                     m.shared_file, m.log_dir, m.world_size, m.first_rank, m.num_ranks,
                     m.first_local_rank, m.local_size, m.host, m.num_hosts, m.max_restarts,
                     m.address, m.interface, m.master_addr, m.master_port, m.own_workers,
-                    m.shown_ranks);
+                    m.shown_stdout, m.shown_stderr);
   }
 };
 

@@ -35,7 +35,6 @@ std::map<std::string, std::string> contract(const JobSpec& spec, int rank, int a
   set({"LOCAL_WORLD_SIZE", "LOCAL_SIZE"}, place.local_size);
   set({"NODE_RANK", "GROUP_RANK", "CROSS_RANK"}, place.host);
   set({"GROUP_WORLD_SIZE", "CROSS_SIZE"}, place.num_hosts);
-  out["ROLE_NAME"] = "default";
   out["MASTER_ADDR"] = place.master_addr;
   out["MASTER_PORT"] = spec.master_port ? std::to_string(spec.master_port) : "";
   out["TORCHELASTIC_RESTART_COUNT"] = std::to_string(attempt);
@@ -102,6 +101,7 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt,
     else
       out.at_start.push_back(name);
   }
+  out.set.emplace("ROLE_NAME", "default");
   // All workers together use one thread per core, unless the user has set the variable.
   const int sharers = place.core_sharers > 0 ? place.core_sharers : place.local_size;
   if (!is_set(spec, "OMP_NUM_THREADS"))

@@ -334,6 +334,10 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   return hosts;
 }
 
+bool reaches_hosts(const HostFlags& flags) {
+  return (!flags.hosts.empty() || !flags.hostfile.empty()) && !flags.no_ssh;
+}
+
 int min_hosts_of(const HostFlags& flags) {
   return flags.num_nodes.empty() ? 0 : static_cast<int>(node_range(flags.num_nodes).min);
 }

@@ -160,8 +160,20 @@ class Job {
     order.max_restarts = spec_.max_restarts;
     order.master_addr = roster_.master_address();
     order.own_workers = spec_.own_workers;
-    order.shown_ranks = spec_.shown_ranks.text();
+    order.shown_stdout = shown_ranks(OutputSink::kOut).text();
+    order.shown_stderr = shown_ranks(OutputSink::kErr).text();
     return order;
+  }
+
+  /// The ranks of this attempt that show this stream.
+  RankSet shown_ranks(OutputSink::Stream stream) const {
+    RankSet out;
+    for (const HostRanks& host : roster_.hosts())
+      for (int i = 0; i < host.num_ranks; ++i)
+        if (spec_.shown_ranks.has(host.first_rank + i) &&
+            spec_.shown_local_ranks[stream].has(host.first_local_rank + i))
+          out.add(host.first_rank + i);
+    return out;
   }
 
   void give_up(const Error& why) {
@@ -188,7 +200,10 @@ class Job {
   }
 
   void start_attempt() {
-    output_.begin(spec_.shown_ranks, spec_.num_workers);
+    RankSet shown = shown_ranks(OutputSink::kOut);
+    for (int rank = 0; rank < spec_.num_workers; ++rank)
+      if (shown_ranks(OutputSink::kErr).has(rank)) shown.add(rank);
+    output_.begin(shown, spec_.num_workers);
     Coordinator::Context context{io_,
                                  spec_,
                                  order(),

@@ -63,7 +63,6 @@ JobSpec spec_of(const Spawn& order) {
   spec.log_dir = order.log_dir;
   spec.master_port = order.master_port;
   spec.own_workers = order.own_workers;
-  spec.shown_ranks = RankSet::parse(order.shown_ranks);
   spec.max_restarts = order.max_restarts;
   return spec;
 }
@@ -147,7 +146,9 @@ void LocalRanks::start_worker(int rank) {
   RankOutput::Options options;
   options.log_path = log_file(spec_, rank);
   options.rank = rank;
-  options.console = spec_.shown_ranks.has(rank) ? &context_.console : nullptr;
+  options.is_shown = {RankSet::parse(order_.shown_stdout).has(rank),
+                      RankSet::parse(order_.shown_stderr).has(rank)};
+  options.console = options.is_shown[0] || options.is_shown[1] ? &context_.console : nullptr;
   options.log_failed = [this](const std::string& text) { context_.link.send(Notice{text}); };
   RankOutput output(options);  // before there is a worker: this may throw
   const std::string program = find_program(order_.argv.at(0), search_path(spec_));

@@ -14,7 +14,8 @@ RankOutput::RankOutput(Options options) : options_(std::move(options)) {
 }
 
 void RankOutput::feed(OutputSink::Stream stream, std::string_view bytes) {
-  if (options_.console) options_.console->write(options_.rank, stream, bytes);
+  if (options_.console && options_.is_shown[stream])
+    options_.console->write(options_.rank, stream, bytes);
   deliver(stream, bytes, /*at_end=*/false);
 }
 

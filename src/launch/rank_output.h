@@ -26,6 +26,7 @@ class RankOutput {
     /// Called once if the log cannot be written (a full disk), and at the end with how much it
     /// lacks. Each line is tried again.
     std::function<void(const std::string& text)> log_failed;
+    std::array<bool, 2> is_shown{true, true};  ///< by stream: whether `console` gets it
   };
 
   /// Error(kData) if the log cannot be opened.

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/machine/resources.h"
 
 using namespace hgt;
 
@@ -30,6 +31,19 @@ TEST_CASE("more memory than a GPU has is refused, by the flag that asks for it")
 TEST_CASE("more memory than is free here is refused") {
   CHECK_NOTHROW(check_memory("--max_bytes", 1));
   CHECK_THROWS_AS(check_memory("--max_bytes", std::int64_t{1} << 60), Error);
+}
+
+TEST_CASE("torchrun's words for a number of processes are understood") {
+  const auto count = [](const std::string& text, bool is_here = true) {
+    return process_count("--nproc_per_node", text, is_here);
+  };
+  CHECK(count("3").number == 3);
+  CHECK(count("cpu").number == usable_cores());
+  CHECK((count("gpu").needs_gpu && !count("gpu").number));
+  CHECK_FALSE(count("auto", false).number);
+  CHECK_THROWS_WITH(count("cpu", false), Catch::Contains("not those of hosts"));
+  for (const char* wrong : {"", "many", "2x", "2.5", "99999999999999999999"})
+    CHECK_THROWS_WITH(count(wrong), Catch::Contains("is not a number of workers"));
 }
 
 TEST_CASE("a number outside its range is refused, by the flag") {

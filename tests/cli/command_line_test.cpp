@@ -154,7 +154,7 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"--num_gpus", "8", "train.py", "--deepspeed", "ds.json"})
             .find("launch ... -- python3 train.py ...") != std::string::npos);
   CHECK(refusal({"--local_rank", "0"}).find("leave it out") != std::string::npos);
-  CHECK(refusal({"--nproc-per-node", "2"}).find("--num_workers N") != std::string::npos);
+  CHECK(refusal({"--nproc", "2"}).find("--num_workers N") != std::string::npos);
   CHECK(refusal({"--lr", "1"}).find("--optimizer.params.lr") != std::string::npos);
   CHECK(refusal({"train", "my.json"}).find("hgtrain --config my.json") != std::string::npos);
   CHECK(refusal({"train", "my run.json"}).ends_with("hgtrain --config 'my run.json'"));

@@ -5,9 +5,7 @@
 using namespace hgt;
 
 TEST_CASE("flags of other launchers and trainers are known by what they are called here") {
-  CHECK(hint_for_flag("train", "--nproc_per_node").find("--num_workers") != std::string::npos);
-  CHECK(hint_for_flag("launch", "--nproc_per_node").find("--num_workers") != std::string::npos);
-  CHECK(hint_for_flag("train", "--deepspeed_config") == "use --config FILE");
+  CHECK(hint_for_flag("train", "--nproc").find("--num_workers") != std::string::npos);
   CHECK(
       hint_for_flag("launch", "--deepspeed_config").starts_with("flags of the program follow it"));
   CHECK(hint_for_flag("train", "--bf16") == "use --bf16.enabled true");
@@ -22,7 +20,9 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   for (const char* command : {"train", "launch"}) {
     CHECK(hint_for_flag(command, "--num_machines").find("--hosts a:4,b:4") != std::string::npos);
     CHECK(hint_for_flag(command, "--machine_rank").find("--node_rank R") != std::string::npos);
-    CHECK(hint_for_flag(command, "--rdzv_conf").find("--join_timeout") != std::string::npos);
+    CHECK(hint_for_flag(command, "-np").find("--hosts a:2,b:2") != std::string::npos);
+    CHECK(hint_for_flag(command, "--virtual_local_rank").find("CUDA_VISIBLE_DEVICES=$LOCAL_RANK") !=
+          std::string::npos);
     CHECK(hint_for_flag(command, "--launcher_args").find("`srun ARGS hgtrain") !=
           std::string::npos);
   }
@@ -47,11 +47,7 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
 TEST_CASE("every flag of another launcher that is in the way is known for both commands") {
   for (const char* command : {"train", "launch"})
     for (const char* flag : {"--local_rank",
-                             "--use_env",
                              "--virtual_local_rank",
-                             "--role",
-                             "--start_method",
-                             "--monitor_interval",
                              "--event_log_handler",
                              "--signals_to_handle",
                              "--logs_specs",
@@ -80,12 +76,21 @@ TEST_CASE("every flag of another launcher that is in the way is known for both c
   CHECK(hint_for_flag("launch", "--run_path") == "name the whole command: -- python3 FILE");
 }
 
-TEST_CASE("values that torchrun has for the number of workers are known") {
+TEST_CASE("values of torchrun's --nproc_per_node are known") {
   for (const char* value : {"gpu", "auto"})
-    CHECK(hint_for_value("--nproc_per_node", value).starts_with("leave it out"));
+    CHECK(hint_for_value("--num_gpus", value).starts_with("leave it out"));
   CHECK(hint_for_value("--num_workers", "cpu").ends_with("--num_workers $(nproc)"));
   CHECK(hint_for_value("--num_workers", "many").empty());
   CHECK(hint_for_value("--steps", "auto").empty());
+}
+
+TEST_CASE("flags that change nothing are those of train and launch") {
+  for (const char* command : {"train", "launch"}) {
+    CHECK_FALSE(idle_flags(command).empty());
+    for (const IdleFlag& idle : idle_flags(command))
+      CHECK(hint_for_flag(command, idle.name).empty());
+  }
+  CHECK(idle_flags("eval").empty());
 }
 
 TEST_CASE("the last part of a config key leads to the key") {

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/machine/resources.h"
+
 #include "launch/fake_ssh.h"
 #include "program.h"
 #include "support/process.h"
@@ -225,6 +227,36 @@ TEST_CASE("a dry run of training plans for the GPUs that training would take") {
   CHECK(plan("--num_workers 2").find(" on cpu\n") != std::string::npos);
 }
 
+TEST_CASE("train takes the number of processes and the config as torchrun and deepspeed do") {
+  const auto plan = [](const std::string& flags) {
+    return run_program("--deepspeed_config " + source_root() +
+                       "/configs/gpt2-124m.json --dry_run " + flags)
+        .output;
+  };
+  {
+    const TemporaryFolder folder;
+    std::filesystem::copy(build_root() + "/tests/machine/libnvidia-ml.so.1",
+                          folder / "libnvidia-ml.so.1");
+    const Variable path("LD_LIBRARY_PATH", folder.path());
+    const Variable gpus("FAKE_GPUS", "4");
+    const std::string two = plan("--nproc-per-node 2 --use_env");
+    CHECK(two.find("\nworkers     2 x ") != std::string::npos);
+    CHECK(two.find(" on cuda\n") != std::string::npos);
+    for (const char* all : {"gpu", "auto"})
+      CHECK(plan("--nproc_per_node " + std::string(all)).find("\nworkers     4 x ") !=
+            std::string::npos);
+  }
+  for (const char* hosts : {"", " --hosts localhost:4"}) {
+    const std::string here = plan("--nproc_per_node 2 --device cpu" + std::string(hosts));
+    CHECK(here.find("\nworkers     2 x ") != std::string::npos);
+    CHECK(here.find(" on cpu\n") != std::string::npos);
+  }
+  CHECK(plan("--nproc_per_node 2 --hosts a:4,b:4").find("\nworkers     4 x ") != std::string::npos);
+  CHECK(plan("--nproc_per_node 2 --num_gpus 2").find("keep one of them") != std::string::npos);
+  CHECK(plan("--nproc_per_node 0").find("--nproc_per_node 0 is not between 1") !=
+        std::string::npos);
+}
+
 TEST_CASE("--num_gpus counts the GPUs of each host") {
   const TemporaryFolder folder;
   std::filesystem::copy(build_root() + "/tests/machine/libnvidia-ml.so.1",
@@ -323,7 +355,75 @@ TEST_CASE("flags of torchrun and deepspeed that mean the same are understood") {
     args.insert(args.end(), {"--", "sh", "-c", "echo $RANK of $WORLD_SIZE"});
     CHECK(Launch(args).out.find("[r1] 1 of 2\n") != std::string::npos);
   }
-  CHECK(Launch({"--nproc_per_node", "gpu", "--", "true"}).says("leave it out: one worker"));
+  const Launch role({"--nproc_per_node", "1", "--role", "worker", "--", "sh", "-c",
+                     "echo $ROLE_NAME $LOCAL_RANK"});
+  CHECK(role.out == "worker 0\n");
+  CHECK(role.err.empty());
+  for (const char* flag : {"--shutdown-timeout", "--grace"})
+    CHECK(Launch({flag, "-1", "--", "true"}).says("--grace -1 is not a number of seconds"));
+}
+
+TEST_CASE("flags of torchrun and deepspeed that change nothing are accepted") {
+  const Launch done({"--use_env", "--no_local_rank", "--no_ssh_check", "--force_multi",
+                     "--monitor-interval", "5", "-q", "--num_workers", "1", "--", "echo", "said"});
+  CHECK(done.status == 0);
+  CHECK(done.out == "said\n");
+  CHECK(done.err.empty());
+  const Launch idle({"--start-method", "spawn", "--save_pid", "--", "true"});
+  CHECK(idle.status == 0);
+  CHECK(idle.err ==
+        "hgtrain: --start_method has no effect here: each worker is a program of its own\n"
+        "hgtrain: --save_pid has no effect here: no process outlives the command\n");
+}
+
+TEST_CASE("torchrun's words for a number of processes start as many") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(build_root() + "/tests/machine/libnvidia-ml.so.1",
+                        folder / "libnvidia-ml.so.1");
+  const Variable path("LD_LIBRARY_PATH", folder.path());
+  const auto world = [](const std::string& count) {
+    const Launch run(
+        {"--nproc-per-node", count, "--", "sh", "-c", "[ $RANK != 0 ] || echo of $WORLD_SIZE"});
+    return run.status == 0 ? run.out.substr(run.out.find("of")) : run.err;
+  };
+  {
+    const Variable gpus("FAKE_GPUS", "4");
+    for (const char* count : {"gpu", "auto"}) CHECK(world(count) == "of 4\n");
+    CHECK(world("cpu") == "of " + std::to_string(usable_cores()) + "\n");
+  }
+  const Variable none("FAKE_GPUS", "0");
+  CHECK(world("gpu").find("this command needs 1 GPU") != std::string::npos);
+  CHECK(world("auto") == world("cpu"));
+  CHECK(Launch({"--hosts", "a,b", "--nproc-per-node", "cpu", "--", "true"})
+            .says("--hosts a:16,b:16"));
+}
+
+TEST_CASE("all flags that launch does not have are named at once") {
+  const Launch run({"-np", "4", "--allow-run-as-root", "--map-by", "slot", "python", "w.py", "-x"});
+  CHECK(run.status == 2);
+  for (const char* text : {"launch has no flag -np", "--allow_run_as_root", "--map_by",
+                           "'python' is one argument too many for launch"})
+    CHECK(run.says(text));
+  CHECK_FALSE(run.says("'4'"));
+  CHECK_FALSE(run.says("w.py'"));
+  CHECK_FALSE(run.says("no flag -x"));
+}
+
+TEST_CASE("torchrun's --rdzv_conf gives the time in which nodes join") {
+  const auto with = [](const std::string& conf) {
+    return Launch({"--rdzv-conf", conf, "--num_workers", "1", "--", "echo", "said"});
+  };
+  CHECK(with("timeout=900, join_timeout=60").out == "said\n");
+  const Launch idle = with("read_timeout=60,close_timeout=3");
+  CHECK(idle.status == 0);
+  CHECK(idle.says("hgtrain: read_timeout, close_timeout of --rdzv_conf has no effect here"));
+  CHECK(with("wait=3").says("--rdzv_conf: there is no key 'wait'"));
+  CHECK(with("timeout").says("--rdzv_conf: 'timeout' is not KEY=VALUE"));
+  CHECK(with("timeout=1m").says("--rdzv_conf: timeout=1m is not a number of seconds"));
+  CHECK(with("is_host=1").says("--node_rank and --master_addr"));
+  CHECK(Launch({"--rdzv-conf", "timeout=900,join_timeout=0", "--nnodes", "2", "--node_rank", "1",
+                "--master_addr", "127.0.0.1", "--", "true"})
+            .says("--join_timeout 0 is not a number of seconds from 1"));
 }
 
 TEST_CASE("torchrun's --tee and --redirects say where the output goes") {
@@ -337,9 +437,34 @@ TEST_CASE("torchrun's --tee and --redirects say where the output goes") {
     CHECK(Launch(args).out == (is_printed ? "said\n" : ""));
     CHECK(contents(folder / "logs/rank_0.log") == "said\n");
   }
-  CHECK(Launch({"--tee", "3", "--", "true"}).says("--tee needs --log_dir"));
-  CHECK(Launch({"-r", "1", "--log_dir", "d", "--", "true"})
-            .says("--redirects 1 would take stdout and stderr apart"));
+}
+
+TEST_CASE("torchrun's --redirects and --local_ranks_filter choose streams of local ranks") {
+  const TemporaryFolder folder;
+  const auto with = [&](std::vector<std::string> args) {
+    args.insert(args.end(), {"--log_dir", folder / "logs", "--num_workers", "2", "--", "sh", "-c",
+                             "echo out $RANK; echo err $RANK >&2"});
+    return Launch(args);
+  };
+  const Launch some = with({"-r", "0:3,1:1"});
+  CHECK(some.out.empty());
+  CHECK(some.err == "[r1] err 1\n");
+  CHECK(contents(folder / "logs/rank_0.log").find("out 0\n") != std::string::npos);
+  const Launch one = with({"--local-ranks-filter", "1", "--tee", "3"});
+  CHECK(one.out == "[r1] out 1\n");
+  CHECK(one.err == "[r1] err 1\n");
+}
+
+TEST_CASE("torchrun's --tee without a folder makes one") {
+  const TemporaryFolder folder;
+  const Variable temporary("TMPDIR", folder.path());
+  const Launch run({"--tee", "3", "--num_workers", "1", "--", "echo", "said"});
+  CHECK(run.out == "said\n");
+  const std::string begin = "hgtrain: output is in " + folder.path() + "/hgtrain_logs_";
+  REQUIRE(run.err.starts_with(begin));
+  const std::string logs = run.err.substr(22, begin.size() - 22 + 16);
+  CHECK(contents(logs + "/rank_0.log") == "said\n");
+  CHECK(Launch({"--tee", "3", "--detach", "--", "true"}).says("--detach needs --log_dir"));
 }
 
 TEST_CASE("a script may be named as torchrun and deepspeed take it") {
@@ -354,11 +479,13 @@ TEST_CASE("a script may be named as torchrun and deepspeed take it") {
     CHECK(run.out.find("[r1] 1 ['--num_workers', '3', '--deepspeed', '--help']\n") !=
           std::string::npos);
   }
-  CHECK(Launch({"--num_workers", "1", "-m", "platform"}).status == 0);
+  CHECK(Launch({"-m", "--num_workers", "1", "platform"}).status == 0);
+  CHECK(Launch({"--num_workers", "1", "-m", "json.tool", "--help"}).out.find("usage:") == 0);
   CHECK(Launch({"--num_workers", "1", "--no-python", "echo", "-n", "x.py"}).out == "x.py");
   CHECK(Launch({"--launcher", "openmpi", "--hosts", "a,b", "--dry_run", "w.py", "--launcher", "x"})
             .out.find(" launch --hosts a,b --no_ssh -- python3 w.py --launcher x\n") !=
         std::string::npos);
+  CHECK(Launch({"--module", "--no_python", "x"}).says("--module and --no_python are both given"));
   CHECK(Launch({"--output-filename", "d", "w.py"}).says("launch has no flag --output_filename"));
   for (const std::vector<std::string>& others :
        {std::vector<std::string>{"--hosts", "a,b"},

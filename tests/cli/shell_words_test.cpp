@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/error.h"
+
 using namespace hgt;
 
 TEST_CASE("to resume, the command line's own --resume is replaced") {
@@ -22,6 +24,11 @@ TEST_CASE("a flag is left out of a command line, but not of a program's behind -
 
 TEST_CASE("a script that is named as torchrun and deepspeed take it gets its dashes") {
   using Words = std::vector<std::string>;
+  const auto with_dashes = [](const Words& words) {
+    return hgt::with_dashes(words, [](const std::string& flag, const std::string&) {
+      return flag == "-H" || flag == "--num_gpus" || flag == "--env";
+    });
+  };
   CHECK(with_dashes({"--nnodes=2", "-H", "f", "w.py", "--a", "b.py"}) ==
         Words{"--nnodes=2", "-H", "f", "--", "python3", "w.py", "--a", "b.py"});
   for (const char* flag : {"-m", "--module"})
@@ -29,12 +36,17 @@ TEST_CASE("a script that is named as torchrun and deepspeed take it gets its das
           Words{"--num_gpus", "2", "--", "python3", "-m", "a.b", "-m", "c"});
   for (const char* flag : {"--no_python", "--no-python"})
     CHECK(with_dashes({flag, "w.py", "x"}) == Words{"--", "w.py", "x"});
+  CHECK(with_dashes({"--module", "--num_gpus", "2", "a.b", "--help"}) ==
+        Words{"--num_gpus", "2", "--", "python3", "-m", "a.b", "--help"});
+  CHECK(with_dashes({"--no_python", "--env", "A=w.py", "x"}) ==
+        Words{"--env", "A=w.py", "--", "x"});
+  CHECK_THROWS_AS(with_dashes({"--module", "--no_python", "x"}), Error);
   for (const Words& same : {Words{"--num_workers", "2", "--", "w.py"},
                             {"a.py", "--", "x"},
                             {"w.sh"},
                             {"--env", "A=w.py"},
                             {"--env=w.py"},
-                            {"-m", "--nnodes"},
+                            {"-m", "--num_gpus", "2"},
                             {"-m"},
                             {}})
     CHECK(with_dashes(same) == same);

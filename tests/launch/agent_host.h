@@ -95,7 +95,7 @@ inline Spawn shell_ranks(const std::string& script, int ranks = 1) {
   Spawn order;
   order.argv = {"/bin/sh", "-c", script};
   order.world_size = order.num_ranks = order.local_size = ranks;
-  order.shown_ranks = "all";
+  order.shown_stdout = order.shown_stderr = "all";
   return order;
 }
 

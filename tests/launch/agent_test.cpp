@@ -86,7 +86,7 @@ TEST_CASE("heartbeats come although a rank prints without end and the console ta
   Spawn order;
   order.argv = {LAUNCH_PROBE, "flood"};
   order.own_workers = true;
-  order.shown_ranks = "all";
+  order.shown_stdout = order.shown_stderr = "all";
   host.link->send(order);
   host.run_until([&] { return host.printed().size() >= 1 << 20; });
   const std::size_t before = host.all<RankHeartbeat>().size();

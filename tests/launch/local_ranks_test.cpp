@@ -91,7 +91,7 @@ TEST_CASE("what ranks store for each other stays on the host, and is reported up
   order.world_size = 3;
   order.num_ranks = 2;
   order.own_workers = true;
-  order.shown_ranks = "all";
+  order.shown_stdout = order.shown_stderr = "all";
   host.link->send(order);
   const auto asked_for = [&](const std::string& key) {
     const auto gets = host.all<AgentStoreGet>();

@@ -41,6 +41,7 @@ struct HostFlags {
   /// torchrun's: where node 0 is, as "HOST:PORT". A node without a number is node 0 if it is there.
   std::string rdzv_endpoint = {};
   std::string rdzv_backend = {};  ///< torchrun's
+  std::string rdzv_conf = {};     ///< torchrun's "KEY=VALUE,KEY=VALUE"
   /// Of a node that rdzv_endpoint has made node 0: a socket that listens on master_port.
   std::shared_ptr<OwnedFd> listener = {};
   bool shares_node = false;   ///< a scheduler has started several of the hosts on one machine
@@ -53,6 +54,9 @@ struct HostFlags {
 /// filter for localhost. Error(kConfig) says everything that is wrong, such as a hostfile that is
 /// missing, a slot that no host has, or flags that make no sense without hosts.
 std::vector<JobHost> hosts_of(const HostFlags& flags);
+
+/// Whether ssh or mpirun is to reach hosts that the flags name.
+bool reaches_hosts(const HostFlags& flags);
 
 /// How many of hosts_of() are enough; 0: all except the spares.
 int min_hosts_of(const HostFlags& flags);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -65,6 +66,8 @@ struct JobSpec {
   /// if several ranks print the same at nearly the same time. Error(kConfig) at the start if the
   /// job has not all of them, unless their number may change (`min_hosts`).
   RankSet shown_ranks;
+  /// Of these, only the ranks whose number on their host is in it: for stdout, and for stderr.
+  std::array<RankSet, 2> shown_local_ranks{RankSet::all(), RankSet::all()};
 
   /// The most restarts after failures without progress in between. Progress is a checkpoint of a
   /// later step than any before, which workers report with the event "checkpoint" {step}. A program
