@@ -8,6 +8,7 @@
 #include "hgtrain/launch/remote_command.h"
 
 #include "detached_run.h"
+#include "environment_file.h"
 #include "launched_run.h"
 
 namespace hgt {
@@ -32,6 +33,7 @@ int run_on_first_host(const std::vector<JobHost>& hosts, const std::vector<std::
   command.environment = travelling_environment(exports);
   for (const std::string& file : files)
     if (!file.empty()) command.files[file] = read_input(file, kMaxSentBytes, ErrorKind::kConfig);
+  command.environment_files = environment_files();
   const JobHost first = without_spares(hosts).at(0);
   const int exit_code = run_remotely(std::move(command), first,
                                      [](const std::string& text) { tell("hgtrain: {}\n", text); });

@@ -20,6 +20,7 @@
 #include "hgtrain/launch/job.h"
 #include "hgtrain/wire/job_key.h"
 
+#include "environment_file.h"
 #include "launched_run.h"
 #include "shell_words.h"
 #include "worker_program.h"
@@ -298,6 +299,10 @@ std::optional<int> start_nodes(const HostFlags& flags, std::vector<std::string> 
   const bool has_secret =
       !flags.job_secret_file.empty() || !flags.job_secret_env.empty() || std::getenv(kSecret);
   if (nodes > 1 && !has_secret) setenv(kSecret, JobKey::random().hex().c_str(), 1);
+  for (const auto& [name, value] : variables_of_files(flags)) {
+    setenv(name.c_str(), value.c_str(), 1);
+    exports.push_back(name);
+  }
   const std::vector<std::string> command =
       is_slurm ? srun_command(nodes) : mpirun_command(hosts, exports);
   if (dry_run) {

@@ -19,6 +19,7 @@
 #include "check_flags.h"
 #include "commands.h"
 #include "detachment.h"
+#include "environment_file.h"
 #include "first_host.h"
 #include "host_flags.h"
 #include "host_plan.h"
@@ -222,12 +223,14 @@ class Launch final : public Command {
                         entry));
       spec_.env[entry.substr(0, equals)] = entry.substr(equals + 1);
     }
+    if (!spec_.hosts.empty() && !moves_to_first_host(detach_, spec_.hosts))
+      spec_.env.merge(variables_of_files(host_flags_));
     if (!role_.empty()) spec_.env.emplace("ROLE_NAME", role_);
     for (const JobHost& host : named_hosts_)
       for (const auto& [name, value] : host_environment(host))
         if (spec_.env.contains(name))
           throw Error(ErrorKind::kConfig,
-                      fmt::format("--env {}={} contradicts the hosts: {} gets {}={}", name,
+                      fmt::format("{}={} contradicts the hosts: {} gets {}={}", name,
                                   spec_.env[name], host.name, name, value),
                       "keep one of them");
     if (spec_.hosts.empty() && !named_hosts_.empty())

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "commands.h"
 #include "detachment.h"
 #include "elastic_plan.h"
+#include "environment_file.h"
 #include "files_to_push.h"
 #include "first_host.h"
 #include "host_flags.h"
@@ -176,6 +178,7 @@ class Train final : public Command {
       return run_on_first_host(hosts_of(flags_), {}, {flags_.config, flags_.on_hosts.hostfile},
                                /*program=*/"", flags_.run_dir);
     }
+    variables_ = variables_of_files(flags_.on_hosts);
     Detachment detachment(flags_.detach && !flags_.dry_run);
     const bool joins = rendezvous_ && rendezvous_->node != 0 && !flags_.dry_run;
     if (!flags_.config_text && !flags_.config.empty() && !(joins && lacks_config()))
@@ -304,10 +307,12 @@ class Train final : public Command {
 
   JobSpec job_in(const TrainPlan& plan, const std::string& run_dir) const {
     JobSpec spec;
+    spec.env = variables_;
     // oneDNN packs operands into aligned blocks. glibc's per-thread cache of free memory would keep
     // the rest before each one, so that freed blocks do not fit the next: tens of megabytes of
     // gaps.
-    if (!std::getenv("GLIBC_TUNABLES")) spec.env["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0";
+    if (!std::getenv("GLIBC_TUNABLES"))
+      spec.env.emplace("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0");
     spec.num_workers = plan.workers;
     spec.hosts = hosts_of(flags_);
     spec.is_on_first_host = received_command() != nullptr;
@@ -385,6 +390,7 @@ class Train final : public Command {
   }
 
   TrainFlags flags_;
+  std::map<std::string, std::string> variables_;  // of DeepSpeed's files, for the hosts
   std::optional<Rendezvous> rendezvous_;
 };
 

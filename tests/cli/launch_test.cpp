@@ -310,6 +310,34 @@ TEST_CASE("--launcher openmpi needs hosts that mpirun can start, and mpirun") {
   CHECK(dry.out.find(" launch --hosts b:1,a:2 --no_ssh -- true\n") != std::string::npos);
 }
 
+TEST_CASE("hosts get the variables of DeepSpeed's files") {
+  const FakeSsh ssh("FAKE_MACHINE=$host SSH_CONNECTION='1 1 10.0.0.1 22' exec sh -c \"$last\"");
+  const TemporaryFolder home, work;
+  std::ofstream(home / ".deepspeed_env") << "ONE=home\nTWO=home\n";
+  std::ofstream(work / ".deepspeed_env") << "TWO=a secret\n";
+  const Variable of_home("HOME", home.path());
+  const auto with = [&](std::vector<std::string> args, const std::string& first = ":") {
+    args.insert(args.end(), {"--", "sh", "-c", "echo $ONE/$TWO"});
+    return Launch(args, "cd " + work.path() + "; " + first);
+  };
+  const Launch run = with({"--hosts", "a:1"});
+  CHECK(run.out == "home/a secret\n");
+  CHECK(run.says("hgtrain: the hosts get the variables of ./.deepspeed_env: TWO\n"));
+  CHECK(run.says("hgtrain: the hosts get the variables of " + (home / ".deepspeed_env") +
+                 ": ONE TWO\n"));
+  CHECK_FALSE(run.says("secret"));
+  CHECK(with({"--hosts", "a:1", "--env", "TWO=mine"}).out == "home/mine\n");
+  CHECK(with({"--hosts", "a:1"}, "export DS_ENV_FILE=other").out == "/\n");
+  CHECK(with({"--num_workers", "1"}).out == "/\n");
+  const Launch mpirun = with({"--launcher", "openmpi", "--hosts", "a,b", "--dry_run"});
+  CHECK(mpirun.out.find(" -x ONE ") != std::string::npos);
+  CHECK(mpirun.out.find("secret") == std::string::npos);
+  std::ofstream(work / ".deepspeed_env") << "TWO=1\nTHREE\n";
+  const Launch wrong = with({"--hosts", "a:1"});
+  CHECK(wrong.status == 2);
+  CHECK(wrong.says("./.deepspeed_env:2: this line is not NAME=VALUE"));
+}
+
 TEST_CASE("localhost alone is this machine, and needs no ssh") {
   const FakeSsh ssh("echo ssh was called >&2; exit 255");
   const auto with = [](std::vector<std::string> args) {

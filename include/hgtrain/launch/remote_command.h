@@ -19,9 +19,12 @@ struct RemoteCommand {
   std::map<std::string, std::string> environment;  ///< for that of the host's login shell
   std::map<std::string, std::string> files;        ///< what `words` name as files: path and content
   std::string program;                             ///< program_of_environment() of what it starts
-  std::string host;                                ///< where it runs, by the name that ssh knows
+  /// DeepSpeed's files of variables where the command was typed (environment_file.h).
+  std::map<std::string, std::string> environment_files;
+  std::string host;  ///< where it runs, by the name that ssh knows
   static auto fields(auto& m) {
-    return std::tie(m.words, m.folder, m.environment, m.files, m.program, m.host);
+    return std::tie(m.words, m.folder, m.environment, m.files, m.program, m.environment_files,
+                    m.host);
   }
 };
 
