@@ -108,17 +108,23 @@ class HostfileReader {
     JobHost host;
     std::set<std::string> keys;
     bool has_slots = false;
+    int max_slots = kMaxWorkersOfHost;
     for (std::size_t i = 1; i < words.size(); ++i) {
       const std::size_t equals = words[i].find('=');
       const std::string key = words[i].substr(0, equals);
       has_slots = has_slots || key == "slots";
       attempt([&] {
         if (!keys.insert(key).second) throw refused(fmt::format("{} is given twice", key));
-        read_key(words[i], key, equals == std::string::npos ? "" : words[i].substr(equals + 1),
-                 host);
+        const std::string value = equals == std::string::npos ? "" : words[i].substr(equals + 1);
+        if (key == "max_slots" || key == "max-slots")
+          max_slots = workers_in(value);
+        else
+          read_key(words[i], key, value, host);
       });
     }
     if (!has_slots) throw refused(fmt::format("{} has no slots=N", words[0]));
+    if (host.workers > max_slots)
+      throw refused(fmt::format("slots={} is more than max_slots={}", host.workers, max_slots));
     if (!host.devices.empty() && host.workers > 0 &&
         host.devices.size() != static_cast<std::size_t>(host.workers))
       throw refused(fmt::format("gpus names {}, and slots={}", host.devices.size(), host.workers),

@@ -48,7 +48,9 @@ TEST_CASE("a list of hosts that makes no sense is refused") {
 
 TEST_CASE("a hostfile of DeepSpeed's is read, comments and all") {
   const auto hosts = parse_hostfile(
-      "# all nodes\n\nworker-0 slots=4 # c\n  user@w1\tslots=08\r\n[fd00::2] slots=1", "hosts");
+      "# all nodes\n\nworker-0 slots=4 max_slots=8 # c\n  user@w1\tmax-slots=8 "
+      "slots=08\r\n[fd00::2] slots=1",
+      "hosts");
   REQUIRE(hosts.size() == 3);
   CHECK((hosts[0].name == "worker-0" && hosts[0].workers == 4));
   CHECK((hosts[1].name == "user@w1" && hosts[1].workers == 8));
@@ -73,8 +75,8 @@ TEST_CASE("everything that is wrong with a line is reported, and how to write it
   const auto [line, says] = GENERATE(table<std::string, std::vector<std::string>>({
       {"a slots=x user=-l colour=red",
        {"'x' is not a number", "'-l' is not", "'colour=red' is not a key"}},
-      {"a slots=2 max_slots=4",
-       {"'max_slots=4' is not a key of a hostfile; use slots=N, gpus=0-3"}},
+      {"a slots=4 max_slots=2", {"slots=4 is more than max_slots=2"}},
+      {"a slots=2 max-slots=x", {"'x' is not a number of workers"}},
       {"a slots=2 spare=1", {"'spare=1' is not a key of a hostfile"}},
       {"a slots=2 slots=3", {"slots is given twice"}},
       {"a slots=2 gpus=0", {"gpus names 1, and slots=2"}},

@@ -31,9 +31,10 @@ struct JobHost {
 std::vector<JobHost> parse_hosts(const std::string& text);
 
 /// A hostfile of DeepSpeed's, in which names may have ranges and hosts more keys: lines of the form
-/// "n[01-16] slots=4 user=me"; # begins a comment. Error(kConfig) names everything that is wrong,
-/// with the line of the file `path`, also if DeepSpeed would accept it: text after the number, and
-/// a number of 0.
+/// "n[01-16] slots=4 user=me"; Open MPI's max_slots=N only limits slots, because no more workers
+/// than these are started in any case; # begins a comment. Error(kConfig) names everything that is
+/// wrong, with the line of the file `path`, also if DeepSpeed would accept it: text after the
+/// number, and a number of 0.
 std::vector<JobHost> parse_hostfile(const std::string& text, const std::string& path);
 
 /// The hosts that run ranks from the start.
