@@ -17,7 +17,8 @@ void resolve_precision(const LoadResult& loaded, int compute_capability,
                             compute_capability / 10, compute_capability % 10),
                 "use fp16: --bf16.enabled false --fp16.enabled true; or set both to \"auto\"");
   if (precision.compute_dtype() != DType::kF32) return;
-  if (bf16 && loaded.is_auto("bf16.enabled"))
+  if (!loaded.is_auto("bf16.enabled")) return;
+  if (bf16)
     precision.bf16 = true;
   else
     precision.fp16 = loaded.is_auto("fp16.enabled");

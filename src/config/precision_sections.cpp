@@ -25,7 +25,8 @@ Field fp16_section() {
       "fp16", "half precision with loss scaling",
       {
           used("enabled", in(&P::fp16),
-               "train in fp16, with fp32 masters; \"auto\": on GPUs that do not support bf16")
+               "train in fp16, with fp32 masters; \"auto\": on GPUs that do not support bf16, if "
+               "bf16.enabled is \"auto\", too")
               .auto_is("false", kByGpus),
           ignored("auto_cast", Kind::kBool, "inputs are token ids"),
           used("loss_scale", in(&P::loss_scale), "0: dynamic").at_least(0),

@@ -227,6 +227,21 @@ TEST_CASE("a dry run of training plans for the GPUs that training would take") {
   CHECK(plan("--num_workers 2").find(" on cpu\n") != std::string::npos);
 }
 
+TEST_CASE("fp16 that is auto is off unless bf16 is auto, too, and the GPU does not support it") {
+  const auto precision = [](const std::string& gpu, const std::string& flags) {
+    const std::string out = run_program("--config " + source_root() +
+                                        "/configs/gpt2-124m.json --dry_run --gpu " + gpu + flags)
+                                .output;
+    const std::size_t begin = out.find("\ntraining    ") + 13;
+    return out.substr(begin, 4);
+  };
+  const std::string fp16 = " --fp16.enabled auto", bf16 = " --bf16.enabled auto";
+  CHECK(precision("t4", fp16 + bf16) == "fp16");
+  CHECK(precision("h100", fp16 + bf16) == "bf16");
+  for (const char* gpu : {"t4", "h100"})
+    CHECK(precision(gpu, fp16 + " --bf16.enabled false") == "fp32");
+}
+
 TEST_CASE("train takes the number of processes and the config as torchrun and deepspeed do") {
   const auto plan = [](const std::string& flags) {
     return run_program("--deepspeed_config " + source_root() +
