@@ -28,9 +28,14 @@ std::optional<struct stat> status_of(const std::string& path, ErrorKind kind) {
 
 void write_new_file(const std::string& path, std::string_view text) {
   File file = File::open(path, O_WRONLY | O_CREAT | O_EXCL);
-  file.write(text);
-  file.sync();
-  file.close();
+  try {
+    file.write(text);
+    file.sync();
+    file.close();
+  } catch (const Error&) {
+    file_ops().unlink(path.c_str());
+    throw;
+  }
 }
 
 void write_file_atomically(const std::string& path, std::string_view text) {

@@ -50,6 +50,17 @@ TEST_CASE("a new file is not written over an old one") {
   CHECK(read_file(folder / "f", 10) == "1");
 }
 
+TEST_CASE("a new file that cannot be written is not left behind") {
+  TemporaryFolder folder;
+  for (int k = 0; k < 4; ++k) {  // open, write, fsync, close
+    CAPTURE(k);
+    FailingFileOps failing(k);
+    const FileOpsOverride override_ops(failing);
+    CHECK_THROWS_AS(write_new_file(folder / "f", "1"), Error);
+    CHECK_FALSE(std::filesystem::exists(folder / "f"));
+  }
+}
+
 TEST_CASE("folders are made with those above them") {
   TemporaryFolder folder;
   make_folders(folder / "a/b/c");

@@ -76,8 +76,8 @@ std::string read_file(const std::string& path, std::int64_t max_bytes,
 /// The same for a file opened with File::open_input.
 std::string read_input(const std::string& path, std::int64_t max_bytes, ErrorKind kind);
 
-/// Creates the file and puts `text` on the disk (fsync). The name is durable only after
-/// sync_folder.
+/// Creates the file and puts `text` on the disk (fsync); if that fails, no file is left. The name
+/// is durable only after sync_folder.
 void write_new_file(const std::string& path, std::string_view text);
 
 /// Replaces the file as a whole: after a crash it holds the old text or the new, never a part.
