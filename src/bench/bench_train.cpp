@@ -7,6 +7,7 @@
 #include "hgtrain/arch/flops.h"
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/config/config.h"
@@ -76,6 +77,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   config.checkpoint.async_save = false;  // nothing is saved
   const std::int64_t bytes_before = process_memory().bytes;
   const std::unique_ptr<Communicator> comm = make_self_communicator();
+  tell("hgtrain: making the model, then {} steps to warm up\n", kWarmUpSteps);
   std::optional<SyntheticRun> run(std::in_place, config, *comm);
   run->step();
   const double first_step_ms = ms_since(process_start_ns);
@@ -92,6 +94,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   std::optional<ComputeStream> device;  // of the products, if not the run's
   std::optional<TimedProducts> products;
   if (run->stream().device().is_cpu()) products.emplace(planned, run->stream());
+  tell("hgtrain: measuring {} steps{}\n", steps, products ? " and their matrix products" : "");
   run->step();  // not timed: its time would include that of the measurements above
   std::vector<double> step_ms;
   for (std::int64_t i = 0; i < steps; ++i) {
@@ -100,6 +103,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   }
   const StepResult last = run->finished();
   if (!products) {
+    tell("hgtrain: measuring their matrix products\n");
     run.reset();
     device.emplace(/*cuda=*/true, static_cast<int>(config.hardware.threads),
                    config.training.deterministic);

@@ -69,6 +69,12 @@ class BenchTest(unittest.TestCase):
         flops = sum(2 * p['m'] * p['n'] * p['k'] * p['calls_per_step'] for p in result['products'])
         self.assertEqual(flops, 6 * 64 * (2 * (32 * 64 + 32 * 32 + 32 * 128 + 64 * 32) + 32 * 64))
 
+    def test_bench_train_says_what_it_does(self):
+        done = subprocess.run([PROGRAM, 'bench', 'train', '--shape', self.tiny, '--threads', '1', '--steps', '2'], capture_output=True, text=True,
+                              timeout=600)
+        self.assertRegex(done.stderr, r'^hgtrain: making the model, then \d+ steps to warm up\n'
+                                      r'hgtrain: measuring 2 steps and their matrix products\n$')
+
     def test_bench_train_compares_layouts_of_workers(self):
         args = ('train', '--shape', self.tiny, '--threads', 1, '--steps', 4, '--gradient_accumulation_steps', 2,
                 '--train_batch_size', 8)
