@@ -121,8 +121,9 @@ std::map<std::string, std::string> written_values(std::string_view text, const s
                                                   const std::vector<std::string>& overrides) {
   Document document = read_document(text, file == "-" ? "stdin" : file);
   add_overrides(document, overrides);
+  const Json values = document.root.flatten();
   std::map<std::string, std::string> out;
-  for (const auto& [pointer, value] : document.root.flatten().items()) {
+  for (const auto& [pointer, value] : values.items()) {
     std::string key = pointer.substr(std::min<std::size_t>(pointer.size(), 1));
     std::replace(key.begin(), key.end(), '/', '.');
     out[key] = value.is_number() ? fmt::format("{}", value.get<double>()) : value.dump();

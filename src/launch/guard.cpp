@@ -85,10 +85,7 @@ class Guard {
       constexpr int kLeaseCheckMs = 1000;
       poll(events, 2, lease_ns_ > 0 ? kLeaseCheckMs : -1);
       if (events[0].revents) obey();
-      if (lease_ns_ > 0 && now_ns() - heard_ns_ > lease_ns_) {
-        syscall(SYS_pidfd_send_signal, parent_, SIGKILL, nullptr, 0);
-        end_all();
-      }
+      if (lease_ns_ > 0 && now_ns() - heard_ns_ > lease_ns_) end_with_parent();
       if (events[1].revents) {
         signalfd_siginfo info;
         (void)!read(child_events, &info, sizeof info);
@@ -102,13 +99,29 @@ class Guard {
   /// Kills until nothing is left. The children of a killed process become children of the guard
   /// before the killed one can be reaped, so killing children until there are none kills all.
   [[noreturn]] void end_all() {
-    if (!ended_) kill(-worker_, SIGKILL);  // all at once, before one sees another die
-    do for_each_child([](pid_t pid) { kill(pid, SIGKILL); });
-    while (reap(0));
+    kill_all();
     _exit(0);
   }
 
  private:
+  void kill_all() {
+    if (!ended_) kill(-worker_, SIGKILL);  // all at once, before one sees another die
+    do for_each_child([](pid_t pid) { kill(pid, SIGKILL); });
+    while (reap(0));
+  }
+
+  /// The coordinator's lease of the parent ends at about the same time. It is to find a silent
+  /// connection, because one that has ended would have another reason.
+  [[noreturn]] void end_with_parent() {
+    constexpr unsigned kLaterSeconds = 5;
+    kill_all();
+    if (parent_ >= 0) {
+      sleep(kLaterSeconds);
+      syscall(SYS_pidfd_send_signal, parent_, SIGKILL, nullptr, 0);
+    }
+    _exit(0);
+  }
+
   void obey() {
     int signal = 0;
     const ssize_t bytes = recv(kLifelineFd, &signal, sizeof signal, MSG_DONTWAIT);

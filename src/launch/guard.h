@@ -38,7 +38,7 @@ struct GuardedWorker {
 ///
 /// With a lease, the guard also kills everything if nothing comes over `lifeline` for that long,
 /// because this process has then been stopped, and its coordinator has given it up. Signal 0 renews
-/// the lease. If it `kills_parent`, it also kills this process then.
+/// the lease. If it `kills_parent`, it also kills this process, 5 s later.
 ///
 /// Guard and worker join the control group of `group_fd` (JobGroup), if there is one.
 ///

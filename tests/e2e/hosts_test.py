@@ -291,7 +291,8 @@ class HostsTest(HostsCase):
                 path = {'PATH': f'{environment}/bin:{self.hosts.folder}/bin:' + os.environ['PATH']}
                 if environment == self.work / 'venv':
                     out, _ = self.run_on_hosts('where.py', env=path, hosts='a:1,b:1')
-                    self.assertEqual(out.count(str(environment)), 2, out)
+                    self.assertIn(str(environment), out)
+                    self.assertNotIn('/usr', out)
                     continue
                 for program in programs:
                     out, err = self.run_on_hosts(*program, env=path, exit_code=2)
