@@ -232,13 +232,12 @@ class Job {
     verdict_.restarts = --restarts_;
     verdict_.exit_code = static_cast<int>(ErrorKind::kPeer);
     verdict_.no_restart = why.message();
-    if (verdict_.hint.empty())
-      verdict_.hint =
-          fmt::format("{} SECONDS waits for longer{}",
-                      spec_.rendezvous ? "--join_timeout" : "--elastic_timeout",
-                      is_elastic() ? ""
-                                   : "; with --num_nodes MIN:MAX, a job continues without lost "
-                                     "hosts; a host with `spare` in the hostfile replaces one");
+    if (!verdict_.hint.empty()) verdict_.hint += "; ";
+    verdict_.hint += fmt::format(
+        "{} SECONDS waits for longer{}", spec_.rendezvous ? "--join_timeout" : "--elastic_timeout",
+        is_elastic() ? ""
+                     : "; with --num_nodes MIN:MAX, a job continues without lost "
+                       "hosts; a host with `spare` in the hostfile replaces one");
     leave();
   }
 

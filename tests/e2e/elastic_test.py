@@ -119,7 +119,7 @@ class ElasticTest(HostsCase):
         with self.hosts.unreachable('b'):
             err = self.finish(process, exit_code=6)
         self.assertIn('too few hosts can be used', err)
-        self.assertRegex(err, r'host b is lost: [^\0]*\n  no restart: host b cannot be used: .*\n  hint: --elastic_timeout')
+        self.assertRegex(err, r'host b is lost: [^\0]*\n  no restart: host b cannot be used: .*\n  hint: .*; --elastic_timeout SECONDS waits for longer')
         self.train('a slots=1\nb slots=1\n', 'too_few', '--resume', 'auto')
         self.assertEqual(self.losses(self.folder, 'too_few'), self.losses(self.folder, 'whole'))
 

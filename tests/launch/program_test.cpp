@@ -89,7 +89,7 @@ TEST_CASE("the program of a virtual environment is known, also if a script names
     CHECK(found(program, "conda") == folder / "conda/bin/python3");
     CHECK(found(program, "usr") == "");
   }
-  for (const std::string& program : {folder / "tool.sh", std::string("tool.sh"), std::string("none"),
-                                    folder / "usr/bin/python3"})
+  for (const std::string& program : {folder / "tool.sh", std::string("tool.sh"),
+                                     std::string("none"), folder / "usr/bin/python3"})
     CHECK(found(program, "venv") == "");
 }

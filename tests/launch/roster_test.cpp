@@ -278,7 +278,7 @@ TEST_CASE("if too few hosts are left, they are waited for, but not for ever") {
   CHECK(has(err, "too few hosts can be used: waiting up to "));
   CHECK(has(err, " for b (down); called again every 5 s"));
   CHECK(has(err, "no restart: host b cannot be used: down") != comes_back);
-  CHECK(has(err, "hint: --elastic_timeout SECONDS waits for longer") != comes_back);
+  CHECK(has(err, "--elastic_timeout SECONDS waits for longer") != comes_back);
   CHECK(has(err, "with --num_nodes MIN:MAX, a job continues") ==
         (!comes_back && flag == std::string("--restarts")));
   if (comes_back) CHECK(has(launcher.out(), "[r1] again 1 of 2\n"));
