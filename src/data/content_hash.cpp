@@ -16,15 +16,21 @@ constexpr std::int64_t kBlockBytes = 16 << 10;
 
 }  // namespace
 
-std::uint64_t hash_file(const std::string& path) {
-  File file = File::open(path, O_RDONLY);
+std::uint64_t whole_hash(const File& file, const std::stop_token& stop) {
+  const std::int64_t bytes = file.size();
   Xxh3 hash;
   std::vector<std::byte> buffer(kPieceBytes);
-  for (std::size_t got = buffer.size(); got == buffer.size();) {
-    got = file.read(buffer);
-    hash.update(std::span(buffer).first(got));
+  for (std::int64_t at = 0; at < bytes && !stop.stop_requested(); at += kPieceBytes) {
+    const auto piece =
+        std::span(buffer).first(static_cast<std::size_t>(std::min(kPieceBytes, bytes - at)));
+    file.read_at(at, piece);
+    hash.update(piece);
   }
   return hash.digest();
+}
+
+std::uint64_t hash_file(const std::string& path) {
+  return whole_hash(File::open(path, O_RDONLY));
 }
 
 std::uint64_t sampled_hash(const File& file) {

@@ -46,6 +46,9 @@ class SplitDataset final : public Dataset {
   }
   std::uint64_t fingerprint() const override { return combined(&TokenFile::fingerprint); }
   std::uint64_t old_fingerprint() const override { return combined(&TokenFile::old_fingerprint); }
+  std::uint64_t whole_hash(const std::stop_token& stop) const override {
+    return combined(&TokenFile::whole_hash, stop);
+  }
 
   std::int64_t sample_at(std::int64_t consumed) const override {
     const std::int64_t epoch = consumed / num_samples_, position = consumed % num_samples_;
@@ -63,9 +66,12 @@ class SplitDataset final : public Dataset {
   }
 
  private:
-  std::uint64_t combined(std::uint64_t (TokenFile::*fingerprint)() const) const {
+  template <class... Args>
+  std::uint64_t combined(std::uint64_t (TokenFile::*hash_of)(const Args&...) const,
+                         const Args&... args) const {
     std::uint64_t hash = 0;
-    for (const Part& part : parts_) hash = hash * 0x9E3779B97F4A7C15 + (part.file.*fingerprint)();
+    for (const Part& part : parts_)
+      hash = hash * 0x9E3779B97F4A7C15 + (part.file.*hash_of)(args...);
     return hash;
   }
   std::int64_t shuffled(std::size_t file, std::int64_t epoch, std::int64_t i,

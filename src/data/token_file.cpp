@@ -182,6 +182,10 @@ std::uint64_t TokenFile::fingerprint() const {
   return xxh3(std::as_bytes(std::span(&content, 1)), static_cast<std::uint64_t>(type_));
 }
 
+std::uint64_t TokenFile::whole_hash(const std::stop_token& stop) const {
+  return hgt::whole_hash(file_, stop);
+}
+
 std::uint64_t TokenFile::old_fingerprint() const {
   constexpr std::int64_t kEndBytes = 1 << 16;
   const std::int64_t bytes = file_.size();

@@ -19,6 +19,7 @@
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/base/trace.h"
+#include "hgtrain/base/xxh3.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/machine/resources.h"
 #include "hgtrain/ops/gemm.h"
@@ -29,6 +30,7 @@
 #include "hgtrain/train/model_options.h"
 #include "hgtrain/train/process_memory.h"
 
+#include "data_comparison.h"
 #include "early_stop.h"
 #include "recorder.h"
 #include "start.h"
@@ -115,6 +117,7 @@ class Run {
   std::optional<PeakRate> peak_rate_;
   std::unique_ptr<Dataset> train_data_;
   std::unique_ptr<Dataset> valid_data_;  ///< null if evaluations are off
+  std::optional<DataComparison> comparison_;
   std::optional<FlatBuffers> buffers_;
   std::optional<UnitSlots> slots_;
   std::unique_ptr<Model> model_;
@@ -177,6 +180,12 @@ void Run::require_same_data() {
         fmt::format("the {} data of rank {} on {} are not the same as rank 0's",
                     first[0] == mine[0] ? "validation" : "training", comm_.rank(), host_name()),
         "every host needs the same files at the paths of `data`");
+  if (options_.num_hosts > 1 && options_.is_first_of_host)
+    comparison_.emplace(channel_, options_.host, [this](const std::stop_token& stop) {
+      const std::array hashes{train_data_->whole_hash(stop),
+                              valid_data_ ? valid_data_->whole_hash(stop) : 0};
+      return xxh3(std::as_bytes(std::span(hashes)));
+    });
 }
 
 /// Starts from a checkpoint or from the first step, together with the other ranks.
@@ -277,6 +286,7 @@ void Run::finish_steps(std::int64_t left, bool evaluates) {
 }
 
 StepRecord Run::finish_step() {
+  if (comparison_) comparison_->require_same();
   const StepResult& result = trainer_->finish_step();
   const double step_ms =
       ms_since(std::max(std::exchange(finished_ns_, now_ns()), result.queued_ns));

@@ -171,7 +171,12 @@ class TrainWorker {
     channel_->progress().phase = "connecting";
     const Groups& groups = communicators_.connect(*channel_, config_, environment, std::move(queue),
                                                   folders_of_job(request, config_, environment));
-    const RunOptions options{request.run_dir, request.resume, request.record_steps};
+    const RunOptions options{.run_dir = request.run_dir,
+                             .resume = request.resume,
+                             .record_steps = request.record_steps,
+                             .num_hosts = environment.num_hosts,
+                             .host = environment.host,
+                             .is_first_of_host = environment.local_rank == 0};
     run_.emplace(config_, options, groups, *channel_, requests_, compute, communicators_.savers());
     const RunOutcome outcome = run_->train();
     if (environment.rank == 0)

@@ -468,6 +468,18 @@ class HostsTest(HostsCase):
                                          exit_code=4)
         self.assertRegex(err, 'the training data of rank [23] on b are not the same as rank 0')
 
+    def test_other_data_between_the_samples_that_are_compared_at_the_start_end_the_job_soon(self):
+        folder = self.prepare('large', 3)
+        large = 80 << 20
+        with tempfile.TemporaryDirectory(dir='/dev/shm') as common:  # each host has its own
+            for host in (None, 'a', 'b'):
+                changed = f'printf 1 | dd of={common}/large.bin bs=1 seek={large // 512 - 7000} conv=notrunc' if host == 'b' else 'true'
+                make = f'mkdir -p {common}; truncate -s {large} {common}/large.bin; {changed}'
+                sh(*([self.hosts.folder / 'bin/ssh', host] if host else ['sh', '-c']), make)
+            _, err = self.train_on_hosts(folder, 'run', '--data.train_data_path', f'{common}/large.bin',
+                                         '--model.vocab_size', '64', '--steps', '1000000', exit_code=4)
+        self.assertRegex(err, "the data on b are not the same as on rank 0's host")
+
     def test_a_dry_run_needs_the_number_of_workers(self):
         _, err = self.run_on_hosts('--dry_run', '--', 'true', hosts='a,b:2,c', exit_code=2)
         for host in 'ac':

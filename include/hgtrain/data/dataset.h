@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 
 namespace hgt {
 
@@ -44,6 +45,8 @@ class Dataset {
       const = 0;  ///< of the split, shared boundary tokens counted once
   /// A hash of the files' content (TokenFile::fingerprint), which does not depend on their paths.
   virtual std::uint64_t fingerprint() const = 0;
+  /// TokenFile::whole_hash of all files.
+  virtual std::uint64_t whole_hash(const std::stop_token&) const { return fingerprint(); }
   /// The fingerprint that earlier versions computed, for checkpoints that hold it.
   virtual std::uint64_t old_fingerprint() const { return fingerprint(); }
 

@@ -18,6 +18,8 @@ struct RunOptions {
   /// None, auto (the newest checkpoint; a fresh start if there is none), or a folder.
   std::string resume = "none";
   std::int64_t record_steps = 0;  ///< steps after the warm-up whose spans go to the run folder
+  int num_hosts = 1, host = 0;    ///< whose data are compared
+  bool is_first_of_host = true;
 };
 
 struct RunOutcome {

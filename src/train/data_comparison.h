@@ -1,0 +1,35 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <thread>
+
+#include "hgtrain/wire/store.h"
+
+namespace hgt {
+
+/// Compares the whole content of the data on a host with that on host 0 while the job trains:
+/// before that, only samples of large files are compared. A thread of low priority reads the files
+/// once. One rank of each host has such an object; it outlives neither store nor data.
+class DataComparison {
+ public:
+  /// `hash` returns soon if stop is requested. Its result is then not used.
+  DataComparison(Store& store, int host, std::function<std::uint64_t(const std::stop_token&)> hash);
+
+  /// Error(kData) once it is known that the content differs.
+  void require_same() const;
+
+ private:
+  void run(const std::stop_token& stop);
+  bool is_first_hosts(std::uint64_t hash, const std::stop_token& stop);
+
+  Store& store_;
+  const int host_;
+  const std::function<std::uint64_t(const std::stop_token&)> hash_;
+  std::atomic<bool> differs_ = false;
+  std::jthread thread_;  ///< last: it uses the others
+};
+
+}  // namespace hgt

@@ -1,0 +1,48 @@
+#include "data_comparison.h"
+
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/wire/control.h"
+
+using namespace hgt;
+
+namespace {
+
+auto content(std::uint64_t hash) {
+  return [hash](const std::stop_token&) { return hash; };
+}
+
+bool finds_a_difference(const DataComparison& comparison) {
+  try {
+    comparison.require_same();
+    return false;
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kData);
+    CHECK_THAT(e.message(), Catch::Contains("not the same as on rank 0's host"));
+    return true;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a host whose data differ from host 0's finds out while it trains") {
+  MemoryStore store;
+  const DataComparison second(store, 1, content(8));
+  CHECK_FALSE(finds_a_difference(second));  // host 0 still reads
+  const DataComparison first(store, 0, content(7)), third(store, 2, content(7));
+  while (!finds_a_difference(second)) std::this_thread::yield();
+  CHECK_FALSE(finds_a_difference(first));
+  CHECK_FALSE(finds_a_difference(third));
+}
+
+TEST_CASE("a run may end before its data has been read") {
+  MemoryStore store;
+  DataComparison(store, 1, [](const std::stop_token& stop) {
+    while (!stop.stop_requested()) std::this_thread::yield();
+    return std::uint64_t{7};
+  });
+  CHECK_THROWS(store.get("the data of host 0", std::chrono::milliseconds(0)));
+}
