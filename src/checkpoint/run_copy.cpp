@@ -10,12 +10,15 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
 namespace {
 
 constexpr const char* kCheckpoints = "checkpoints/";
+constexpr const char* kOwner = "copy_of";
 
 /// The names of the branch's checkpoints, newest first.
 std::vector<std::string> checkpoint_names(const std::string& run_dir) {
@@ -50,36 +53,63 @@ void copy_folder(const std::string& from, const std::string& to) {
   sync_folder(to);
 }
 
+/// A manifest has the hashes of all files of its checkpoint.
+bool are_same(const std::string& one, const std::string& other) {
+  constexpr std::int64_t kMaxBytes = 64 << 20;
+  const std::string manifest = one + "/" + kManifestName, copied = other + "/" + kManifestName;
+  return path_exists(manifest) && path_exists(copied) &&
+         read_file(manifest, kMaxBytes) == read_file(copied, kMaxBytes);
+}
+
 }  // namespace
 
 RunCopy::RunCopy(std::string run_dir, std::string copy_dir)
-    : run_dir_(std::move(run_dir)), copy_dir_(std::move(copy_dir)) {
-  const char* const hint = "name another folder in checkpoint.copy_to";
+    : run_dir_(std::move(run_dir)),
+      copy_dir_(std::move(copy_dir)),
+      owner_(fmt::format("{} on {}\n{}\n", std::filesystem::absolute(run_dir_).string(),
+                         host_name(), random_suffix())) {
+  constexpr const char* kHint = "name another folder in checkpoint.copy_to";
   try {
+    make_folders(copy_dir_);
+    const std::vector<std::string> files = list_folder(copy_dir_);
+    if (!files.empty() && !path_exists(there(kOwner)))
+      throw Error(ErrorKind::kConfig, copy_dir_ + " is neither empty nor the copy of a run", kHint);
     make_folders(there(kCheckpoints));
   } catch (const Error& e) {
-    throw Error(ErrorKind::kConfig, e.message(), hint);
+    throw Error(ErrorKind::kConfig, e.message(), kHint);
   }
-  const std::vector<std::string> names = checkpoint_names(copy_dir_);
-  if (names.empty() || std::ranges::any_of(names, [&](auto& name) { return has_same(name); }))
-    return;
-  throw Error(
-      ErrorKind::kConfig,
-      fmt::format("{} has checkpoints that are not of the run in {}", copy_dir_, run_dir_),
-      fmt::format("to resume the run that was copied there: --run_dir {} --resume auto, and "
-                  "another folder in checkpoint.copy_to",
-                  copy_dir_));
+  for (const std::string& name : checkpoint_names(copy_dir_)) {
+    if (has_same(name)) break;  // the run may have removed older ones
+    if (was_left(name)) continue;
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("{} has a checkpoint that is not of the run in {}: {}", copy_dir_, run_dir_,
+                    name),
+        fmt::format("to resume the run that was copied there: --run_dir {} --resume auto, and "
+                    "another folder in checkpoint.copy_to",
+                    shell_word(copy_dir_)));
+  }
+  write_file_atomically(there(kOwner), owner_);
 }
 
-/// Whether the two checkpoints of this name are the same: a manifest has the hashes of all files.
 bool RunCopy::has_same(const std::string& name) const {
-  constexpr std::int64_t kMaxBytes = 64 << 20;
-  const std::string manifest = fmt::format("{}{}/{}", kCheckpoints, name, kManifestName);
-  return path_exists(here(manifest)) && path_exists(there(manifest)) &&
-         read_file(here(manifest), kMaxBytes) == read_file(there(manifest), kMaxBytes);
+  return are_same(here(kCheckpoints + name), there(kCheckpoints + name));
+}
+
+/// Whether the copy's checkpoint is of a branch that the run has left.
+bool RunCopy::was_left(const std::string& name) const {
+  if (!path_exists(here(kCheckpoints))) return false;
+  for (const std::string& other : list_folder(here(kCheckpoints)))
+    if (other.starts_with(name + kSuperseded) &&
+        are_same(here(kCheckpoints + other), there(kCheckpoints + name)))
+      return true;
+  return false;
 }
 
 void RunCopy::update() const {
+  if (const std::string owner = read_file(there(kOwner), 1 << 16); owner != owner_)
+    throw Error(ErrorKind::kData, fmt::format("another run, {}, copies its checkpoints to {}",
+                                              owner.substr(0, owner.find('\n')), copy_dir_));
   make_folders(there(kCheckpoints));
   remove_unfinished(copy_dir_);
   for (const std::string& name : list_folder(copy_dir_))

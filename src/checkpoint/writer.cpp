@@ -26,8 +26,6 @@ namespace hgt {
 
 namespace {
 
-constexpr const char* kSuperseded = ".superseded";
-
 /// The ranges that a rank wrote, as the others get them.
 std::string bytes_of(const std::vector<PlacedRange>& ranges) {
   return {reinterpret_cast<const char*>(ranges.data()), ranges.size() * sizeof(PlacedRange)};

@@ -201,7 +201,8 @@ class Launch final : public Command {
                   "on this machine, programs inherit the whole environment");
     spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
     spec_.shown_local_ranks = printed_ranks(local_ranks_, tee_, redirects_);
-    if (spec_.log_dir.empty() && !detach_ && (asks_for_files(tee_) || asks_for_files(redirects_))) {
+    if (spec_.log_dir.empty() && !detach_ &&
+        (asks_for_files("--tee", tee_) || asks_for_files("--redirects", redirects_))) {
       spec_.log_dir = std::filesystem::temp_directory_path() /
                       ("hgtrain_logs_" + JobKey::random().hex().substr(0, 16));
       if (!spec_.rendezvous || spec_.rendezvous->node == 0)

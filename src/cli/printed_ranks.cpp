@@ -1,5 +1,6 @@
 #include "printed_ranks.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <sstream>
@@ -32,6 +33,10 @@ class Streams {
       by_rank_[rank] = streams;
     }
   }
+  bool are_some() const {
+    return of_others_ > 0 ||
+           std::ranges::any_of(by_rank_, [](const auto& rank) { return rank.second > 0; });
+  }
   bool has(int rank, int stream) const {
     const auto known = by_rank_.find(rank);
     return ((known == by_rank_.end() ? of_others_ : known->second) >> stream) & 1;
@@ -51,8 +56,8 @@ class Streams {
 
 }  // namespace
 
-bool asks_for_files(const std::string& streams) {
-  return streams.find_first_of("123") != std::string::npos;
+bool asks_for_files(const char* flag, const std::string& streams) {
+  return Streams(flag, streams).are_some();
 }
 
 std::array<RankSet, 2> printed_ranks(const std::string& filter, const std::string& tee,

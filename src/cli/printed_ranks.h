@@ -8,7 +8,7 @@
 namespace hgt {
 
 /// Whether torchrun's --tee or --redirects asks for files: "3", or "0:3,1:1" for local ranks.
-bool asks_for_files(const std::string& streams);
+bool asks_for_files(const char* flag, const std::string& streams);
 
 /// The local ranks whose stdout, and those whose stderr, torchrun prints: those of `filter` ("0,2",
 /// "" = all), without streams that go to files only. Of a rank's streams, 1 is stdout, 2 stderr,

@@ -13,8 +13,10 @@
 #include <sstream>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
@@ -34,6 +36,10 @@ constexpr std::int64_t kCheckNs = 100'000'000;      // whether the job is aborte
 constexpr std::int64_t kReportNs = 10'000'000'000;  // between lines about dropped connections
 // How long a host may have no route.
 constexpr std::int64_t kNoRouteNs = 10'000'000'000;
+
+constexpr const char* kConnectHint =
+    "the hosts' firewalls must let the ranks connect to each other: hgtrain doctor --links, with "
+    "the hosts of the job's command, tries it";
 
 struct Address {
   sockaddr_storage storage{};
@@ -157,7 +163,7 @@ class Meeting {
     throw Error(ErrorKind::kPeer,
                 fmt::format("cannot connect to rank {} at {}, port {}: {}", options_.job_rank(rank),
                             peer.address, peer.port, why),
-                "the hosts' firewalls must let the ranks connect to each other");
+                kConnectHint);
   }
 
   /// Connects to a rank that listens, and both ends prove themselves. If many strangers connect
@@ -200,12 +206,27 @@ class Meeting {
   /// after it can be reached again.
   OwnedSocket connected(int rank) {
     const std::int64_t patience_ns = now_ns() + kNoRouteNs;
-    for (;;) {
+    for (bool is_told = false;;) {
       int error = 0;
       if (OwnedSocket socket = try_to_connect(rank, error); error == 0) return socket;
-      const bool may_end = error == EHOSTUNREACH && now_ns() < patience_ns;
-      if (!may_end || !wait_for({})) refuse(rank, std::strerror(error));
+      const std::string why = error == ETIMEDOUT ? "it does not answer" : std::strerror(error);
+      const bool is_cut = error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT;
+      const bool waits =
+          options_.is_restart ? is_cut : error == EHOSTUNREACH && now_ns() < patience_ns;
+      if (waits && options_.is_restart && !std::exchange(is_told, true)) tell(rank, why);
+      if (!waits || !wait_for({})) refuse(rank, why);
     }
+  }
+
+  /// One rank is enough to say it.
+  void tell(int rank, const std::string& why) {
+    if (options_.rank + 1 < options_.size) return;
+    channel_.send("notice",
+                  {{"text", fmt::format("rank {} cannot reach rank {} at {}: {}; it goes "
+                                        "on trying for up to {:.0f} s",
+                                        options_.job_rank(options_.rank), options_.job_rank(rank),
+                                        endpoints_[static_cast<std::size_t>(rank)].address, why,
+                                        static_cast<double>(until_ns_ - now_ns()) * 1e-9)}});
   }
 
   /// A connected socket, or one with an error. The rank listens, so its host answers soon.
@@ -217,7 +238,10 @@ class Meeting {
     error = ::connect(socket.get(), address.get(), address.length) == 0 ? 0 : errno;
     while (error == EINPROGRESS || error == EINTR) {
       pollfd ready{socket.get(), POLLOUT, 0};
-      if (!wait_for({ready}) || now_ns() >= patience_ns) refuse(rank, "it does not answer");
+      if (!wait_for({ready}) || now_ns() >= patience_ns) {
+        error = ETIMEDOUT;
+        break;
+      }
       if (::poll(&ready, 1, 0) == 0) continue;
       socklen_t length = sizeof error;
       ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -305,7 +329,7 @@ class Meeting {
         throw Error(ErrorKind::kPeer,
                     fmt::format("rank {} did not connect within {:g} s", options_.job_rank(rank),
                                 static_cast<double>(options_.timeout.count()) * 1e-3),
-                    "the hosts' firewalls must let the ranks connect to each other");
+                    kConnectHint);
     throw Error(ErrorKind::kInternal, "no rank is missing");
   }
 

@@ -15,8 +15,8 @@ constexpr std::chrono::seconds kMaxHostSilence{20};
 
 /// What to do if it is longer.
 constexpr const char* kCutNetworkHint =
-    "look at the network between the ranks' hosts: hgtrain doctor --hosts HOSTS --links measures "
-    "it";
+    "look at the network between the ranks' hosts: hgtrain doctor --links, with the hosts of the "
+    "job's command, measures it";
 
 /// Closes its descriptor. -1: none.
 class OwnedSocket {

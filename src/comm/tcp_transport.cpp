@@ -78,8 +78,10 @@ TcpTransport::TcpTransport(ControlChannel& channel, const GroupOptions& options,
       peers_(static_cast<std::size_t>(options.size)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   std::vector<OwnedSocket> sockets = connect_peers(channel, options_, address);
-  for (std::size_t peer = 0; peer < peers_.size(); ++peer)
+  for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
+    peers_[peer].address = address_of_peer(sockets[peer]);
     peers_[peer].socket = std::move(sockets[peer]);
+  }
 }
 
 TcpTransport::~TcpTransport() = default;
@@ -152,8 +154,7 @@ Error TcpTransport::lost(int peer, int error) const {
     return lost(peer, std::strerror(error));
   return lost(peer,
               fmt::format("nothing has come from its host, {}, for {} s: the network is cut",
-                          address_of_peer(peers_[static_cast<std::size_t>(peer)].socket),
-                          kMaxHostSilence.count()),
+                          peers_[static_cast<std::size_t>(peer)].address, kMaxHostSilence.count()),
               kCutNetworkHint);
 }
 

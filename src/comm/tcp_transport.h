@@ -71,6 +71,7 @@ class TcpTransport {
   /// The stream to a peer, and the transfers that wait for it in either direction, in order.
   struct Peer {
     OwnedSocket socket;
+    std::string address;  ///< of its host, which the kernel forgets if the stream fails
     std::deque<Transfer::State*> out, in;
   };
 

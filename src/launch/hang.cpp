@@ -136,7 +136,7 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
                   hung->rank, place(hung->last), place_of_other(furthest_other(pulses, *hung))),
       all_wait
           ? "every rank waits, so the network between their hosts may be cut: hgtrain "
-            "doctor --hosts HOSTS --links measures it; the log of each rank ends with the "
+            "doctor --links, with these hosts, measures it; the log of each rank ends with the "
             "functions that its threads are in"
           : "the log of each rank ends with the functions that its threads are in; if the rank "
             "was only slow, raise distributed.timeout_minutes",

@@ -72,8 +72,7 @@ std::string newcomer_name(const Newcomer& newcomer) {
 
 }  // namespace
 
-std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts,
-                        const Rendezvous& rendezvous) {
+std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts) {
   if (!newcomer.is_readable) return "its hgtrain has another version than node 0's";
   const Join& join = newcomer.join;
   const int num_nodes = static_cast<int>(hosts.size());
@@ -88,10 +87,7 @@ std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>&
   if (join.workers > 0 && host.spec.workers > 0 && join.workers != host.spec.workers)
     return fmt::format("it starts {} workers, and node 0 expects {} of it", join.workers,
                        host.spec.workers);
-  if (join.config.empty() || join.config == rendezvous.config) return "";
-  constexpr std::size_t kMaxShown = 5;  // it may be another config altogether
-  return "its config differs from node 0's: " +
-         listed(differences(join.config, rendezvous.config), kMaxShown);
+  return "";
 }
 
 JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
@@ -168,7 +164,7 @@ std::string JoiningNodes::why_missing(const RosterHost& host) const {
 void JoiningNodes::on_join(Newcomer newcomer) {
   if (newcomer.join.node == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
   auto [in, out] = newcomer.carrier->start();
-  if (const std::string why = why_refused(newcomer, hosts_, rendezvous_); !why.empty()) {
+  if (const std::string why = why_refused(newcomer, hosts_); !why.empty()) {
     const std::string text = fmt::format("{} is refused: {}", newcomer_name(newcomer), why);
     refused_[newcomer.join.node] = text;
     events_.notice(text);
@@ -183,9 +179,20 @@ void JoiningNodes::on_join(Newcomer newcomer) {
   host.machine = newcomer.join.machine;
   host.spec.name = node_name(newcomer.join, newcomer.join.node, hosts_);
   if (newcomer.join.workers > 0) host.spec.workers = newcomer.join.workers;
-  for (const std::string& text : differences(newcomer.join.settings, rendezvous_.settings))
-    events_.notice(fmt::format("{}: {}; node 0's counts", newcomer_name(newcomer), text));
+  name_differences(newcomer);
   events_.joined(host, std::move(in), std::move(out));
+}
+
+/// The same config may be written in many ways, so the node is not refused for it.
+void JoiningNodes::name_differences(const Newcomer& newcomer) {
+  constexpr std::size_t kMaxShown = 5;  // it may be another config altogether
+  const Join& join = newcomer.join;
+  std::vector<std::string> all = differences(join.settings, rendezvous_.settings);
+  if (!join.config.empty())
+    if (const auto keys = differences(join.config, rendezvous_.config); !keys.empty())
+      all.push_back("its config is written otherwise: " + listed(keys, kMaxShown));
+  for (const std::string& text : all)
+    events_.notice(fmt::format("{}: {}; node 0's counts", newcomer_name(newcomer), text));
 }
 
 void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done) {

@@ -17,10 +17,8 @@
 
 namespace hgt {
 
-/// Why a node that dials cannot be one of `hosts`, whose first is node 0, which has `rendezvous`;
-/// "" if it can.
-std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts,
-                        const Rendezvous& rendezvous);
+/// Why a node that dials cannot be one of `hosts`, whose first is node 0; "" if it can.
+std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts);
 
 /// What a node is called: by its host, and if another node is on that host, by its number, too: "a
 /// (node 1)".
@@ -72,6 +70,7 @@ class JoiningNodes {
   void wait_until(Clock::time_point time);
   void report_missing();
   void on_join(Newcomer newcomer);
+  void name_differences(const Newcomer& newcomer);
 
   std::vector<RosterHost>& hosts_;
   const Events events_;

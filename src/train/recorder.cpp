@@ -152,7 +152,7 @@ void Recorder::notice(const std::string& text) {
 
 void Recorder::report(const std::optional<Error>& error) {
   if (!error || !records_) return;
-  if (error->kind() == ErrorKind::kCheck) throw Error(*error);
+  if (error->kind() == ErrorKind::kCheck || error->kind() == ErrorKind::kPeer) throw Error(*error);
   notice(error->message() + "; training continues");
 }
 

@@ -12,6 +12,7 @@ struct Environment {
   int world_size = 1;  ///< WORLD_SIZE
   int num_hosts = 1;   ///< GROUP_WORLD_SIZE
   int host = 0;        ///< GROUP_RANK, the number of this host
+  int restarts = 0;    ///< TORCHELASTIC_RESTART_COUNT
   /// A host in the network that the ranks use: HGTRAIN_ADDRESS, which is this host's address, else
   /// MASTER_ADDR.
   std::string network_host = "127.0.0.1";

@@ -70,13 +70,48 @@ TEST_CASE("a copy of another run is refused, but not that of a run that went bac
   other.run.parameters.resize(1);
   const Error error = error_of([&] { RunCopy(other.run_dir, one.copy_dir); });
   CHECK(error.exit_code() == 2);
-  CHECK_THAT(error.message(), Catch::Contains("checkpoints that are not of the run in"));
+  CHECK_THAT(error.message(), Catch::Contains("has a checkpoint that is not of the run in"));
   CHECK_THAT(error.hint(), Catch::Contains("--run_dir " + one.copy_dir + " --resume auto"));
 
-  const RunCopy copy(one.run_dir, one.copy_dir);
   one.run.writer_from(one.run_dir + "/checkpoints/step_00000010", one.run_dir);
-  RunCopy(one.run_dir, one.copy_dir).update();
-  CHECK(one.copied() == std::vector<std::string>{"latest", "step_00000010"});
+  const RunCopy copy(one.run_dir, one.copy_dir);
+  one.save(15);
+  copy.update();
+  CHECK(one.copied() == std::vector<std::string>{"latest", "step_00000010", "step_00000015"});
+}
+
+TEST_CASE("of two runs that copy to one folder, the first is told") {
+  CopiedRun one, other;
+  const RunCopy first(one.run_dir, one.copy_dir), second(other.run_dir, one.copy_dir);
+  one.save(10);
+  other.save(20);
+  second.update();
+  const Error error = error_of([&] { first.update(); });
+  CHECK(error.exit_code() == 4);
+  CHECK_THAT(error.message(), Catch::Contains("another run, " + other.run_dir + " on "));
+  CHECK(one.run.holds(one.copy_dir + "/checkpoints/step_00000020", 20));
+}
+
+TEST_CASE("the copy of a run that was resumed there is refused") {
+  CopiedRun of;
+  of.save(10);
+  of.save(20);
+  RunCopy(of.run_dir, of.copy_dir).update();
+  std::string run_dir = of.copy_dir;
+  std::swap(of.run_dir, run_dir);
+  of.save(30);
+  of.run_dir = run_dir;
+  of.save(25);
+  const Error error = error_of([&] { RunCopy(of.run_dir, of.copy_dir); });
+  CHECK_THAT(error.message(), Catch::Contains("step_00000030"));
+}
+
+TEST_CASE("a folder with other things gets no copy") {
+  CopiedRun of;
+  put_file(of.copy_dir + "/config.json", "mine");
+  const Error error = error_of([&] { RunCopy(of.run_dir, of.copy_dir); });
+  CHECK(error.exit_code() == 2);
+  CHECK_THAT(error.message(), Catch::Contains("neither empty nor the copy of a run"));
 }
 
 TEST_CASE("a folder for the copy that cannot be made is an error in the config") {
@@ -113,7 +148,7 @@ TEST_CASE(
       CHECK(of.run.holds(path, step_of(std::filesystem::path(path).filename().string())));
     copy.update();
     CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000020", "step_00000030"});
-    CHECK(list_folder(of.copy_dir).size() == 3);
+    CHECK(list_folder(of.copy_dir).size() == 4);
   }
   CHECK(errors > 30);
 }

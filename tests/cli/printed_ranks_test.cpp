@@ -51,6 +51,6 @@ TEST_CASE("streams that torchrun does not have are refused") {
 }
 
 TEST_CASE("files are asked for unless no stream is") {
-  for (const char* some : {"1", "3", "0:3,1:0"}) CHECK(asks_for_files(some));
-  for (const char* none : {"", "0"}) CHECK_FALSE(asks_for_files(none));
+  for (const char* some : {"1", "3", "0:3,1:0"}) CHECK(asks_for_files("--tee", some));
+  for (const char* none : {"", "0", "1:0"}) CHECK_FALSE(asks_for_files("--tee", none));
 }

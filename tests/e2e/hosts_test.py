@@ -369,7 +369,22 @@ class HostsTest(HostsCase):
             self.assertEqual(process.returncode, 6, err)
             self.assertRegex(err, rf'error: lost rank \d: nothing has come from its host, {self.hosts.fast}\.\d, for 20 s: the network is cut')
             self.assertRegex(err, r'rank \d of 4 \(.* on [ab]\)')
-            self.assertIn('doctor --hosts HOSTS --links', err)
+            self.assertIn('hgtrain doctor --links, with the hosts of', err)
+
+    def test_a_restart_waits_for_the_network_between_ranks(self):
+        folder = self.prepare('returns', 3)
+        process = self.start('--config', 'config.json', '--device', 'cpu', '--run_dir', 'run', '--steps', '3000', '--max_restarts', '1',
+                             '--distributed.interface', 'fast', '--checkpoint.save_interval', '100', command=('train',), cwd=folder)
+        self.wait_for(lambda: (folder / 'run/checkpoints/latest').exists(), process)
+        with self.hosts.unreachable('b', self.hosts.fast_bridge):
+            said = ''
+            while 'cannot reach rank' not in said:
+                self.assertTrue(line := process.stderr.readline(), said)
+                said += line
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, said + err)
+        self.assertRegex(said, rf'rank 3 cannot reach rank 0 at {self.hosts.fast}.1: .*; it goes on trying for up to \d+ s')
+        self.assertEqual(len(self.losses(folder, 'run')), 3000)
 
     def test_a_firewall_between_ranks_is_an_error_within_seconds(self):
         folder = self.prepare('firewall', 3)

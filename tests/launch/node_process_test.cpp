@@ -265,11 +265,23 @@ TEST_CASE("what node 0 alone decides, and another node has otherwise, is named")
                                 "and 0 on node 0; node 0's counts"));
 }
 
-TEST_CASE("a node with another config is refused, and node 0 says so again if nobody else joins") {
-  Nodes nodes(2);
-  nodes.start(0, script("true", {"--join", "5", "--key", "lr=0.003"}));
+TEST_CASE("keys that a node's config has otherwise are named, and node 0's count") {
+  Nodes nodes(3);
+  nodes.start(0, script("true", {"--key", "lr=0.003"}));
   nodes.start(1, script("true", {"--key", "lr=1"}));
-  const std::string why = "its config differs from node 0's: lr is 1 there and 0.003 on node 0";
+  nodes.start(2, script("true", {}));  // without a config
+  for (std::size_t node = 0; node < 3; ++node) CHECK(nodes[node].wait() == 0);
+  CHECK(has(nodes[0].err(),
+            "its config is written otherwise: lr is 1 there and 0.003 on node 0; "
+            "node 0's counts"));
+  CHECK_FALSE(has(nodes[0].err(), "lr is not given there"));
+}
+
+TEST_CASE("if a node is refused, node 0 says so again if nobody else joins") {
+  Nodes nodes(2);
+  nodes.start(0, script("true", {"--join", "5", "--workers", "2"}));
+  nodes.start(1, script("true", {"--workers", "4"}));
+  const std::string why = "it starts 4 workers, and node 0 expects 2 of it";
   CHECK(nodes[1].wait() == 2);
   CHECK(has(nodes[1].err(), "refuses node 1: " + why));
   CHECK(nodes[0].wait() == 6);

@@ -9,8 +9,9 @@ namespace hgt {
 /// in which the run can be resumed. Nothing else may write there meanwhile.
 class RunCopy {
  public:
-  /// Error(kConfig) if `copy_dir` cannot be made, or has checkpoints, but none of them is of this
-  /// run.
+  /// Error(kConfig) if `copy_dir` cannot be made, is neither empty nor the copy of a run, or has
+  /// newer checkpoints than those of this run: then another run is copied, or was resumed, there.
+  /// From now on the folder is this object's, and update() of an earlier one fails.
   RunCopy(std::string run_dir, std::string copy_dir);
 
   /// Copies the checkpoints that are missing, newest first, and removes those that the run does not
@@ -22,10 +23,12 @@ class RunCopy {
  private:
   void copy_checkpoint(const std::string& name) const;
   bool has_same(const std::string& name) const;
+  bool was_left(const std::string& name) const;
   std::string here(const std::string& name) const { return run_dir_ + "/" + name; }
   std::string there(const std::string& name) const { return copy_dir_ + "/" + name; }
 
   std::string run_dir_, copy_dir_;
+  std::string owner_;  ///< what the file `copy_of` says: the run folder, and a random number
 };
 
 }  // namespace hgt

@@ -23,6 +23,9 @@ inline constexpr std::int64_t kMaxResolvedBytes = 8 << 20;
 /// Part of the name of a file or folder that is being written or removed in RUN/checkpoints.
 inline constexpr const char* kUnfinished = ".tmp-";
 
+/// The end of the name of a checkpoint of a branch that the run has left; a number may follow.
+inline constexpr const char* kSuperseded = ".superseded";
+
 /// "step_00000100"
 std::string step_name(std::int64_t step);
 

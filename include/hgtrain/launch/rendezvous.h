@@ -25,7 +25,7 @@ struct Rendezvous {
   bool trains = false;                     ///< the workers are hgtrain's
   bool rejoins = false;  ///< a node that has lost node 0 dials it again, for as long
   /// The config of the job as this node's command gives it, by key; empty if it names none, or if
-  /// this node has no such file. Node 0 refuses a node whose config is another one.
+  /// this node has no such file. Only node 0's counts; it names what differs.
   std::map<std::string, std::string> config = {};
   /// What else the command says about the job, by flag. Only node 0's counts; it names what
   /// differs.
