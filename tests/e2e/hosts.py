@@ -162,7 +162,10 @@ class Hosts:
 
     def processes_of(self, name):
         """(pid, command line) of what the tests have started on the host, by their numbers here."""
-        space = lambda pid: os.readlink(f'/proc/{pid}/ns/pid')
+        def space(pid):
+            with contextlib.suppress(FileNotFoundError):  # it may have ended
+                return os.readlink(f'/proc/{pid}/ns/pid')
+
         on_host = space(self.first_process(name))
         return [(pid, line) for pid, line, environment in command_lines() if MARK.encode() in environment and space(pid) == on_host]
 

@@ -79,7 +79,7 @@ class PartitionTest(HostsCase):
             out, _ = self.run_on_hosts('--', 'hostname', hosts='a:1,b:1')
             self.assertEqual(sorted(out.splitlines()), ['[r0] a', '[r1] b'])
             self.assertIsNone(master.poll())
-            process = self.start_ready('trap "echo saved; exit 75" INT; echo ready $RANK; while :; do sleep 0.01; done')
+            process = self.start_ready('trap "echo saved $RANK; exit 75" INT; echo ready $RANK; while :; do sleep 0.01; done')
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=60)
             self.assertEqual((process.returncode, out.count('saved')), (75, 2), err)
