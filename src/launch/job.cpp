@@ -122,8 +122,14 @@ class Job {
     Inspect out;
     const std::string& logs = spec_.log_dir.empty() ? spec_.run_dir : spec_.log_dir;
     if (!logs.empty()) out.folder = spec_.rendezvous ? logs : (fs::current_path() / logs).string();
-    if (!spec_.own_workers && !spec_.rendezvous) out.program = program_of_environment(spec_);
     out.with_libraries = spec_.own_workers && uses_gpus();
+    if (spec_.rendezvous) return out;
+    // Files that are sent may make it.
+    if (spec_.pushed_files.for_all.empty()) out.work_folder = folder_there();
+    if (spec_.own_workers) return out;  // the worker comes with the agent's program
+    out.program = program_of_environment(spec_);
+    out.command = spec_.argv(0).at(0);
+    out.path = search_path(spec_);
     return out;
   }
 

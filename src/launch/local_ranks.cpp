@@ -23,6 +23,7 @@
 #include "children.h"
 #include "environment.h"
 #include "failure.h"
+#include "look_at_host.h"
 #include "oom.h"
 #include "ports.h"
 
@@ -110,11 +111,7 @@ void LocalRanks::renew_leases() {
 /// Makes this process like the launcher's shell: its children inherit that. Then the log folder.
 void LocalRanks::prepare_host() {
   for (const auto& [name, value] : order_.inherited) ::setenv(name.c_str(), value.c_str(), 1);
-  if (!order_.folder.empty() && ::chdir(order_.folder.c_str()) != 0)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("host {} has no folder {}: {}", host_name(), order_.folder,
-                            std::strerror(errno)),
-                "start the job in a folder that every host has at the same path");
+  enter_folder(order_.folder);
   if (order_.host == 0 && !order_.shared_file.empty() && !path_exists(order_.shared_file))
     throw Error(ErrorKind::kConfig,
                 fmt::format("host {}, which has rank 0, does not see the run folder {} of this "

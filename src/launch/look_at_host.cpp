@@ -1,7 +1,9 @@
 #include "look_at_host.h"
 
 #include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <poll.h>
@@ -10,9 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/shell.h"
+#include "hgtrain/launch/job.h"
 #include "hgtrain/machine/cuda_libraries.h"
 #include "hgtrain/machine/library_search.h"
 #include "hgtrain/machine/network.h"
@@ -108,6 +114,19 @@ std::map<std::string, std::string> library_versions() {
   return versions;
 }
 
+/// The program may be relative to the folder.
+void look_for_start(const Inspect& wanted, HostFacts& out) {
+  try {
+    enter_folder(wanted.work_folder);
+    if (wanted.address.empty()) address_of(wanted.interface);
+    if (!wanted.command.empty()) find_program(wanted.command, wanted.path);
+  } catch (const Error& e) {
+    out.start_error = e.message();
+    out.start_hint = e.hint();
+    out.start_error_kind = e.exit_code();
+  }
+}
+
 /// What `hgtrain doctor --json` prints; "" if it does not start.
 std::string doctor_output() {
   return run_shell(shell_line({own_program()}) + " doctor --json </dev/null 2>/dev/null").second;
@@ -125,6 +144,7 @@ HostFacts look_at_host(const Inspect& wanted, const std::string& address,
   if (!wanted.folder.empty()) look_at_disk(fs::absolute(wanted.folder), out);
   if (!wanted.program.empty() && ::access(wanted.program.c_str(), X_OK) != 0)
     out.missing_program = wanted.program;
+  look_for_start(wanted, out);
   out.driver = devices.machine.driver_version;
   if (out.driver.empty()) out.driver = look_for_nvidia().kernel_driver;
   for (const VisibleGpu& gpu : devices.gpus) {
@@ -136,6 +156,14 @@ HostFacts look_at_host(const Inspect& wanted, const std::string& address,
   if (wanted.with_doctor) out.doctor = doctor_output();
   out.wall_ns = clock_zero_ns();
   return out;
+}
+
+void enter_folder(const std::string& folder) {
+  if (!folder.empty() && ::chdir(folder.c_str()) != 0)
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("host {} has no folder {}: {}", host_name(), folder, std::strerror(errno)),
+        "start the job in a folder that every host has at the same path");
 }
 
 }  // namespace hgt

@@ -38,6 +38,7 @@ class Checker {
     for (const InspectedHost& host : hosts_)
       if (const std::string& program = host.facts.missing_program; !program.empty())
         out_.errors.push_back(missing_environment(host.spec.name, program));
+    for (const InspectedHost& host : hosts_) check_start(host);
     for (const InspectedHost& host : hosts_) {
       check_files(host);
       check_processes(host);
@@ -71,6 +72,15 @@ class Checker {
     out_.errors.emplace_back(ErrorKind::kDevice, message, hint);
   }
   void notice(const std::string& text) { out_.notices.push_back(text); }
+
+  void check_start(const InspectedHost& host) {
+    const HostFacts& facts = host.facts;
+    if (facts.start_error.empty() || !facts.missing_program.empty()) return;
+    const bool is_device = facts.start_error_kind == static_cast<int>(ErrorKind::kDevice);
+    Error error(is_device ? ErrorKind::kDevice : ErrorKind::kConfig, facts.start_error,
+                facts.start_hint);
+    out_.errors.push_back(error.in("host " + host.spec.name));
+  }
 
   void check_files(const InspectedHost& host) {
     const std::int64_t limit = host.facts.nofile;

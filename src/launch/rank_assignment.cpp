@@ -7,6 +7,11 @@
 
 namespace hgt {
 
+bool RankAssignment::has_range(const RosterHost& host) const {
+  return std::ranges::any_of(ranges_,
+                             [&](const RankRange& range) { return &hosts_[range.host] == &host; });
+}
+
 bool RankAssignment::runs_ranks(const RosterHost& host) const {
   return std::ranges::any_of(world_,
                              [&](const RankRange& range) { return &hosts_[range.host] == &host; });

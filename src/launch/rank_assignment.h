@@ -26,6 +26,8 @@ class RankAssignment {
   const std::vector<RankRange>& ranges() const { return ranges_; }
   const std::vector<RankRange>& world() const { return world_; }
   bool runs_all() const { return world_ == ranges_; }
+  /// Whether the host has a range; without one, it is a spare.
+  bool has_range(const RosterHost& host) const;
   /// Whether the host has ranks in this attempt.
   bool runs_ranks(const RosterHost& host) const;
   /// Whether a host with a range is in this state.

@@ -129,13 +129,18 @@ void Roster::call_next() {
   if (calls_ && !is_fenced_) calls_->call_next();
 }
 
-/// The loop may still refer to the last call, so that is destroyed after what is queued there. This
-/// machine cannot be used for a reason that stays.
+/// This machine cannot be used for a reason that stays.
 void Roster::call_again(Host& host) {
-  if (host.is_here) return;
+  if (!host.is_here) disconnect(host);
+}
+
+/// Leaves the host as if it had never been called. The loop may still refer to the last call, so
+/// that is destroyed after what is queued there.
+void Roster::disconnect(Host& host) {
   Host next;
   next.spec = host.spec;
   next.is_reported = host.is_reported;
+  next.lacks = host.lacks;
   asio::post(io_, [last = std::exchange(host, std::move(next))] {});
 }
 
@@ -218,10 +223,10 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
   if (hello.version != kAgentVersion)
     return on_unusable(host, "its hgtrain has another version than this one");
   if (hello.gpus < host.spec.min_gpus)
-    return on_unusable(host,
-                       fmt::format("programs see {} there, and {} are asked for",
-                                   hello.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", hello.gpus),
-                                   host.spec.min_gpus));
+    return put_aside(host,
+                     fmt::format("programs see {} there, and {} are asked for",
+                                 hello.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", hello.gpus),
+                                 host.spec.min_gpus));
   if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
   host.address = hello.address;
   host.gpus = hello.gpus;
@@ -230,7 +235,10 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
 void Roster::on_facts(Host& host, const HostFacts& facts) {
   if (host.state != State::kCalled) return;  // it cannot be used
   host.facts = facts;
+  if (host.ssh && (has_begun_ || !ranks_.has_range(host)))
+    if (const std::string lacks = why_lacking(host); !lacks.empty()) return put_aside(host, lacks);
   host.state = State::kHere;
+  host.lacks.clear();
   ranks_.count_workers();
   if (std::exchange(host.is_reported, false) && is_ready_) events_.returned(host.spec.name);
   check_ready();
@@ -275,6 +283,27 @@ void Roster::on_lost(Host& host, const std::string& why) {
 void Roster::on_unusable(Host& host, const std::string& why) {
   host.why_away = why;
   host.state = State::kAway;
+  check_ready();
+}
+
+/// What keeps the host from running ranks, whatever the other hosts are; "" = nothing.
+std::string Roster::why_lacking(const Host& host) const {
+  const auto index = static_cast<std::size_t>(&host - hosts_.data());
+  const Preflight found =
+      check_hosts(inspected_hosts(hosts_, {{index, host.spec.workers}}), own_cpu_workers_);
+  if (found.errors.empty()) return "";
+  const std::string why = found.errors[0].message(), subject = "host " + host.spec.name + " ";
+  return why.starts_with(subject) ? "it " + why.substr(subject.size()) : why;
+}
+
+/// The host answers, but cannot run ranks now. It is called again like one that does not answer.
+void Roster::put_aside(Host& host, const std::string& lacks) {
+  if (!host.ssh) return on_unusable(host, lacks);
+  if (std::exchange(host.lacks, lacks) != lacks) host.is_reported = false;
+  disconnect(host);
+  host.why_away = lacks;
+  host.state = State::kAway;
+  if (has_begun_) report_away();
   check_ready();
 }
 
@@ -329,7 +358,7 @@ std::optional<Error> Roster::why_unfit() {
 void Roster::begin() {
   if (const auto why = why_unfit()) return events_.unusable(*why);
   if (!have_files()) return;
-  is_ready_ = true;
+  is_ready_ = has_begun_ = true;
   if (nodes_) nodes_->stop_waiting();
   report_away();
   if (!ranks_.runs_all()) {
@@ -405,7 +434,8 @@ std::string Roster::text_of_waiting(std::chrono::nanoseconds left) const {
 void Roster::report_away() {
   for (Host& host : hosts_)
     if (host.state == State::kAway && !std::exchange(host.is_reported, true))
-      events_.notice(fmt::format("host {} cannot be used: {}", host.spec.name, host.why_away));
+      events_.notice(fmt::format("host {} cannot be used{}: {}", host.spec.name,
+                                 host.lacks.empty() ? "" : " yet", host.why_away));
 }
 
 void Roster::dismiss(int exit_code, std::function<void()> done) {

@@ -59,7 +59,9 @@ class Roster {
   void push(const PushedFiles& files, const std::string& folder, const std::string& mark);
   /// Sets how many hosts and ranks the job can have. With `patience` 0, it does not wait for lost
   /// hosts. Otherwise they are called again every lease, or may dial again, and `gather` waits that
-  /// long for hosts without which the job cannot continue.
+  /// long for hosts without which the job cannot continue. A host that answers a call, but lacks
+  /// what ranks need there, counts as one that cannot be used; if that is found before the first
+  /// attempt and it is no spare, `unusable` is called at once.
   void limit(WorldLimits limits, std::chrono::milliseconds patience);
   /// Adds this machine, with an agent on the same loop. It is ready at once.
   void add_this_machine(const Agent::Context& context, int num_ranks);
@@ -101,6 +103,7 @@ class Roster {
   void start_local_agent(Host& host, const Agent::Context& context);
   void call_next();
   void call_again(Host& host);
+  void disconnect(Host& host);
   void assign_spares();
   void connect(Host& host, OwnedFd in, OwnedFd out);
   void on_frame(Host& host, const Frame& frame);
@@ -109,6 +112,8 @@ class Roster {
   void on_facts(Host& host, const HostFacts& facts);
   void on_lost(Host& host, const std::string& why);
   void on_unusable(Host& host, const std::string& why);
+  std::string why_lacking(const Host& host) const;
+  void put_aside(Host& host, const std::string& lacks);
   bool lets_join(Host& host);
   bool is_clear(const Host& host) const;
   bool could_run() const;
@@ -141,6 +146,7 @@ class Roster {
   std::unique_ptr<JoiningNodes> nodes_;  // null unless the hosts dial
   bool is_ready_ = false;
   bool is_fenced_ = false;  // hosts are not called now
+  bool has_begun_ = false;  // there was an attempt
 };
 
 }  // namespace hgt

@@ -20,6 +20,7 @@ std::string caller_of(const std::vector<RosterHost>& hosts) {
 }
 
 std::string hint_for(const RosterHost& host, const std::string& caller) {
+  if (host.why_away == host.lacks) return "";  // ssh has reached it
   const std::string hint = hint_for_ssh(host.spec, host.why_away);
   if (host.is_here || hint.empty() || caller.empty()) return hint;
   const bool lacks_key = host.why_away.find("Permission denied") != std::string::npos;

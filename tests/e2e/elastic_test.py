@@ -1,11 +1,12 @@
 """Jobs on hosts that are lost, replaced, and come back."""
+import contextlib
 import json
 import os
 import re
 import signal
 import time
 
-from hosts import HostsCase, main
+from hosts import HostsCase, main, sh
 
 
 class ElasticTest(HostsCase):
@@ -48,6 +49,25 @@ class ElasticTest(HostsCase):
         """The host's connection ends, as if it had lost its power; it can be called again."""
         for pid in self.hosts.agents_of(host):
             os.kill(pid, signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def unmounted(self, host):
+        """The host does not see the working folder, as if its disk were not mounted yet after a reboot."""
+        inside = ['nsenter', '-t', self.hosts.first_process(host), '-m', '-p']
+        sh(*inside, 'mount', '-t', 'tmpfs', 'tmpfs', self.work)
+        try:
+            yield
+        finally:
+            sh(*inside, 'umount', '--lazy', self.work)
+
+    def read_until(self, text, process):
+        """What stderr says until then."""
+        said = ''
+        while text not in said:
+            line = process.stderr.readline()
+            self.assertTrue(line, said)
+            said += line
+        return said
 
     def finish(self, process, exit_code=0):
         out, err = process.communicate(timeout=300)
@@ -101,8 +121,11 @@ class ElasticTest(HostsCase):
         process = self.start_training('a slots=1\nb slots=1\n', 'joined', '--nnodes', '1:2',
                                       '--checkpoint.keep_last_n', '2', steps=100_000)
         self.wait_for_step('joined', 100, process)
-        with self.hosts.unreachable('b'):
-            self.wait_until(lambda: self.hosts_of('joined') == ['a'], process)
+        with self.unmounted('b'):
+            with self.hosts.unreachable('b'):
+                self.wait_until(lambda: self.hosts_of('joined') == ['a'], process)
+            said = self.read_until(f'host b cannot be used yet: it has no folder {self.folder}: No such file or directory', process)
+        self.assertNotIn('so that hosts can join', said)
         self.wait_until(lambda: self.hosts_of('joined') == ['a', 'b'], process)
         joined_at = len(self.lines('joined'))
         self.wait_for_step('joined', joined_at + 100, process)
@@ -126,11 +149,10 @@ class ElasticTest(HostsCase):
     def test_a_restart_waits_for_a_host_without_a_network(self):
         process = self.start_training('a slots=1\nb slots=1\n', 'waits', '--max_restarts', '1')
         self.wait_for_step('waits', 30, process)
-        with self.hosts.unreachable('b'):
-            said = ''
-            while 'too few hosts can be used' not in said:
-                said = process.stderr.readline()
-                self.assertIsNone(process.poll(), said)
+        with self.unmounted('b'):
+            with self.hosts.unreachable('b'):
+                said = self.read_until('too few hosts can be used', process)
+            self.read_until(f'host b cannot be used yet: it has no folder {self.folder}: No such file or directory', process)
         self.assertRegex(said, r'waiting up to 5\d\d s, until \d\d:\d\d:\d\d, for b \(ssh: connect to host .*\); called again every 15 s\n')
         self.finish(process)
         self.assertEqual(self.losses(self.folder, 'waits'), self.losses(self.folder, 'whole'))
@@ -139,12 +161,9 @@ class ElasticTest(HostsCase):
         process = self.start_training('a slots=1\nb slots=1\n', 'fenced', '--max_restarts', '1')
         self.wait_for_step('fenced', 30, process)
         self.kill_agent('b')
-        said = ''
-        while 'after which no process of the job can be left on b' not in said:
-            said += process.stderr.readline()
+        self.read_until('after which no process of the job can be left on b', process)
         process.send_signal(signal.SIGUSR2)
-        while 'SIGUSR2 has no effect, because no rank runs now' not in said:
-            said += process.stderr.readline()
+        self.read_until('SIGUSR2 has no effect, because no rank runs now', process)
         process.send_signal(signal.SIGTERM)
         self.assertIn('stopped by SIGTERM while it waited to restart', self.finish(process, exit_code=75))
         self.train('a slots=1\nb slots=1\n', 'fenced', '--resume', 'auto')

@@ -1,5 +1,7 @@
 #include "look_at_host.h"
 
+#include <filesystem>
+
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/clock.h"
@@ -37,7 +39,33 @@ TEST_CASE("a host says what it has") {
   CHECK(facts.all_gpus == std::vector<std::string>{"GPU-0", "GPU-1"});
   CHECK(facts.libraries.empty());
   CHECK(facts.doctor == "");
+  CHECK(facts.start_error == "");
   CHECK(facts.wall_ns + now_ns() > 1'700'000'000'000'000'000);
   const auto copy = decode_payload<HostFacts>(encode_payload(facts));
   CHECK((HostFacts::fields(copy) == HostFacts::fields(facts)));
+}
+
+TEST_CASE("a host says what would keep ranks from starting") {
+  const TemporaryFolder folder;
+  const std::string before = std::filesystem::current_path();
+  const auto error_of = [](const Inspect& wanted) {
+    const HostFacts facts = look_at_host(wanted, "", {});
+    CHECK(facts.start_error_kind == (wanted.interface.empty() ? 2 : 3));
+    return facts.start_error;
+  };
+  Inspect no_folder, no_program, no_interface, wanted;
+  no_folder.work_folder = folder / "absent";
+  CHECK_THAT(error_of(no_folder), Catch::EndsWith(" has no folder " + no_folder.work_folder +
+                                                  ": No such file or directory"));
+  no_program.command = "absent";
+  no_program.path = folder.path();
+  CHECK(error_of(no_program) == "there is no program 'absent' in PATH");
+  no_interface.interface = "no0";
+  CHECK_THAT(error_of(no_interface), Catch::Contains(" has no network interface no0"));
+  wanted.work_folder = folder.path();
+  wanted.command = "./run";
+  CHECK(error_of(wanted) == "there is no program ./run");
+  std::filesystem::create_symlink("/bin/true", folder / "run");
+  CHECK(look_at_host(wanted, "", {}).start_error == "");
+  std::filesystem::current_path(before);
 }

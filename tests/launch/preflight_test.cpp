@@ -35,8 +35,9 @@ std::string found(const std::vector<InspectedHost>& hosts, bool own_cpu_workers 
   const Preflight preflight = check_hosts(hosts, own_cpu_workers);
   std::string out;
   for (const Error& error : preflight.errors) {
-    const bool is_environment = error.message().find("environment") != std::string::npos;
-    CHECK(error.kind() == (is_environment ? ErrorKind::kConfig : ErrorKind::kDevice));
+    const bool is_of_config = error.message().find("environment") != std::string::npos ||
+                              error.message().find("folder") != std::string::npos;
+    CHECK(error.kind() == (is_of_config ? ErrorKind::kConfig : ErrorKind::kDevice));
     CHECK(error.hint() != "");
     out += "error: " + error.message() + "\n";
   }
@@ -58,6 +59,21 @@ TEST_CASE("a host without the shell's virtual environment is an error, before al
   CHECK(found({a, b}) ==
         "error: host b has no /venv/bin/python3: this shell takes python3 from its virtual "
         "environment /venv\nerror: on host a logs cannot be written: /runs is read-only\n");
+  b.facts.start_error = "there is no program python3 in PATH";  // no news
+  CHECK(check_hosts({a, b}, false).errors.size() == 2);
+}
+
+TEST_CASE("what keeps ranks from starting on a host is an error") {
+  InspectedHost a = host("a"), b = host("b");
+  a.facts.start_error = "host a has no folder /work";
+  b.facts.start_error = "host b has no network interface fast";
+  a.facts.start_error_kind = static_cast<int>(ErrorKind::kConfig);
+  b.facts.start_error_kind = static_cast<int>(ErrorKind::kDevice);
+  a.facts.start_hint = b.facts.start_hint = "make it";
+  CHECK(found({a, b}) ==
+        "error: host a has no folder /work\nerror: host b has no network interface fast\n");
+  const Error error = check_hosts({a, b}, false).errors[0];
+  CHECK(error.context() == std::vector<std::string>{"host a"});
 }
 
 TEST_CASE("limits that are too low for the workers are errors, and tight ones give a notice") {

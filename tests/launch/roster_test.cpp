@@ -51,6 +51,15 @@ TEST_CASE("hosts without the virtual environment of this shell are named before 
                           host, folder / "venv")));
 }
 
+TEST_CASE("hosts without the program are all named before anything starts") {
+  const FakeSsh ssh(kStartAgent);
+  LauncherProcess launcher({"--hosts", "a,b", "--", "no-such-program"});
+  CHECK(launcher.wait() == 2);
+  for (const char* host : {"a", "b"})
+    CHECK(has(launcher.err(),
+              fmt::format("there is no program 'no-such-program' in PATH\n  in host {}\n", host)));
+}
+
 TEST_CASE("workers of ours on several hosts meet through the store") {
   const FakeSsh ssh(kStartAgent);
   LauncherProcess launcher({"--own", "--hosts", "a:2,b:2", "--", LAUNCH_PROBE, "meet"});
@@ -208,11 +217,13 @@ TEST_CASE("a spare takes the ranks of a host that cannot be used at the start") 
 }
 
 TEST_CASE("a spare that cannot be used keeps no job from starting") {
-  const FakeSsh ssh("[ $host = c ] && { echo \"no route to $host\" >&2; exit 255; }; " +
-                    kStartAgent);
+  const auto [fault, notice] = GENERATE(
+      std::pair("{ echo \"no route to $host\" >&2; exit 255; }", "host c cannot be used: no route"),
+      std::pair("ulimit -n 20", "host c cannot be used yet: on host c only 20 files may be open"));
+  const FakeSsh ssh(fmt::format("[ $host = c ] && {}; {}", fault, kStartAgent));
   LauncherProcess launcher({"--hostfile", "a slots=1\nc slots=1 spare\n", "--", "/bin/sleep", "2"});
   CHECK(launcher.wait() == 0);
-  CHECK(has(launcher.err(), "host c cannot be used: no route to c"));
+  CHECK(has(launcher.err(), notice));
 }
 
 namespace {
@@ -282,6 +293,42 @@ TEST_CASE("if too few hosts are left, they are waited for, but not for ever") {
   CHECK(has(err, "with --num_nodes MIN:MAX, a job continues") ==
         (!comes_back && flag == std::string("--restarts")));
   if (comes_back) CHECK(has(launcher.out(), "[r1] again 1 of 2\n"));
+}
+
+TEST_CASE("a host that is back stops no job while it lacks something, and joins once it has it") {
+  const TemporaryFolder folder;
+  const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
+                    (folder / "calls") + "); [ $host = a ] || " +
+                    "case $n in 2|3) ulimit -n 20;; esac; " + kStartAgent);
+  LauncherProcess launcher({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000", "--",
+                            LAUNCH_PROBE, "grow"});
+  CHECK(launcher.wait() == 0);
+  const std::string err = launcher.err();
+  const std::string lacks = "host b cannot be used yet: on host b only 20 files may be open";
+  CHECK(err.find(lacks) < err.find("running 1 rank on 1 of 2 hosts: a"));
+  CHECK(err.find(lacks) == err.rfind(lacks));  // once, although it was called twice
+  CHECK(err.find("host b can be used now: it joins after the next checkpoint") <
+        err.find("stopping after this step, so that hosts can join"));
+  CHECK(contents(folder / "calls") == "\n\n\n\n");
+  CHECK(launcher.verdict()["restarts"] == 2);
+}
+
+TEST_CASE("a restart waits for a host that answers, but lacks something") {
+  const TemporaryFolder folder;
+  const std::string lacking_for = GENERATE("2", "9");  // calls of b: as many as that
+  const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
+                    (folder / "calls") + "); [ $host = a ] || [ $n = 1 ] || [ $n -gt " +
+                    lacking_for + " ] || ulimit -n 20; " + kStartAgent);
+  const bool gets_it = lacking_for == "2";
+  LauncherProcess launcher({"--hosts", "a,b", "--restarts", "1", "--elastic_timeout",
+                            gets_it ? "100000" : "12000", "--lease", "5000", "--", "/bin/sh", "-c",
+                            kLosesSecondHost});
+  CHECK(launcher.wait() == (gets_it ? 0 : 6));
+  const std::string err = launcher.err();
+  CHECK(has(err, "host b cannot be used yet: on host b only 20 files may be open at once"));
+  CHECK(has(err, " for b (on host b only 20 files may be open at once"));
+  CHECK(has(err, "no restart: host b cannot be used: on host b only 20 files") != gets_it);
+  if (gets_it) CHECK(has(launcher.out(), "[r1] again 1 of 2\n"));
 }
 
 TEST_CASE("at most eight hosts are called at once") {

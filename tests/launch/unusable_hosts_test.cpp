@@ -31,6 +31,14 @@ TEST_CASE("a host that cannot be used is named with the reason and ssh's hint") 
   CHECK_FALSE(has(error.render(), "ForwardAgent"));
 }
 
+TEST_CASE("a host that lacks something is named without a hint about ssh") {
+  auto hosts = without_b("there is no program ./train.py");
+  hosts[1].lacks = hosts[1].why_away;
+  CHECK(why_unusable(hosts, false, 4).hint() == "");
+  hosts[1].why_away = kDenied;
+  CHECK(has(why_unusable(hosts, false, 4).hint(), "ssh-copy-id"));
+}
+
 TEST_CASE("if the launcher runs on a host of the job, what to do is to be done there") {
   auto hosts = without_b(kDenied);
   hosts[0].is_here = true;

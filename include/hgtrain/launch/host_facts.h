@@ -34,6 +34,11 @@ struct HostFacts {
 
   std::string missing_program;  ///< of the launching shell's virtual environment, if asked for it
 
+  /// An Error that ranks could not start there, because folder, interface or program are missing.
+  std::string start_error;
+  std::string start_hint;
+  std::int32_t start_error_kind = 0;
+
   std::string interface;  ///< of the network in which its workers speak with others
   std::int32_t mtu = 0;
 
@@ -48,8 +53,9 @@ struct HostFacts {
   static auto fields(auto& m) {
     return std::tie(m.name, m.machine, m.wall_ns, m.cpu, m.cores, m.memory_bytes, m.shm_free_bytes,
                     m.nofile, m.nproc, m.memlock_bytes, m.has_rdma, m.disk, m.disk_free_bytes,
-                    m.disk_is_read_only, m.missing_program, m.interface, m.mtu, m.driver,
-                    m.libraries, m.gpus, m.gpu_names, m.all_gpus, m.doctor);
+                    m.disk_is_read_only, m.missing_program, m.start_error, m.start_hint,
+                    m.start_error_kind, m.interface, m.mtu, m.driver, m.libraries, m.gpus,
+                    m.gpu_names, m.all_gpus, m.doctor);
   }
 };
 
