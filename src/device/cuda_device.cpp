@@ -209,6 +209,7 @@ CudaResult elapsed_ms(CudaEventState* begin, CudaEventState* end, float* out) {
 
 struct CudaGraphState {
   int device = 0;
+  UniqueHandle<cudaGraph_t, cudaGraphDestroy> captured;
   UniqueHandle<cudaGraphExec_t, cudaGraphExecDestroy> executable;
 };
 
@@ -226,15 +227,21 @@ CudaResult end_capture(CudaStreamState* stream, CudaGraphState** out) {
   return guarded([&] {
     cudaGraph_t raw = nullptr;
     HGT_CUDA_CHECK(cudaStreamEndCapture(stream->use(), &raw));
-    const UniqueHandle<cudaGraph_t, cudaGraphDestroy> graph(raw);
+    UniqueHandle<cudaGraph_t, cudaGraphDestroy> graph(raw);
     std::size_t nodes = 0;
     HGT_CUDA_CHECK(cudaGraphGetNodes(graph.get(), nullptr, &nodes));
-    *out = nullptr;
-    if (nodes == 0) return;
-    cudaGraphExec_t executable = nullptr;
-    HGT_CUDA_CHECK(cudaGraphInstantiate(&executable, graph.get(), 0));
-    *out = new CudaGraphState{stream->device,
-                              UniqueHandle<cudaGraphExec_t, cudaGraphExecDestroy>(executable)};
+    *out = nodes == 0 ? nullptr : new CudaGraphState{stream->device, std::move(graph), {}};
+  });
+}
+
+CudaResult prepare_graph(CudaGraphState* graph, CudaStreamState* stream) {
+  return guarded([&] {
+    HGT_CUDA_CHECK(cudaSetDevice(graph->device));
+    cudaGraphExec_t raw = nullptr;
+    HGT_CUDA_CHECK(cudaGraphInstantiate(&raw, graph->captured.get(), 0));
+    graph->executable = UniqueHandle<cudaGraphExec_t, cudaGraphExecDestroy>(raw);
+    HGT_CUDA_CHECK(cudaGraphUpload(raw, stream->use()));
+    graph->captured = {};
   });
 }
 
@@ -246,7 +253,7 @@ CudaResult destroy_graph(CudaGraphState* graph) {
   return guarded([&] {
     const std::unique_ptr<CudaGraphState> owned(graph);
     HGT_CUDA_CHECK(cudaSetDevice(owned->device));
-    HGT_CUDA_CHECK(cudaGraphExecDestroy(owned->executable.release()));
+    if (owned->executable) HGT_CUDA_CHECK(cudaGraphExecDestroy(owned->executable.release()));
   });
 }
 
@@ -305,6 +312,7 @@ const CudaDeviceTable* cuda_device_table() {
       .elapsed_ms = elapsed_ms,
       .begin_capture = begin_capture,
       .end_capture = end_capture,
+      .prepare_graph = prepare_graph,
       .launch_graph = launch_graph,
       .destroy_graph = destroy_graph,
       .push_range = push_range,

@@ -105,6 +105,13 @@ CudaGraph::CudaGraph(const CudaQueue& queue, const std::function<void()>& work)
   queue.graph_ = nullptr;
 }
 
+void CudaGraph::prepare(const CudaQueue& queue) {
+  for (const auto& part : parts_)
+    if (const auto* const segment = std::get_if<Segment>(&part))
+      check(module_->device().prepare_graph(segment->get(), queue.state()));
+  ready_ = true;
+}
+
 void CudaGraph::launch(const CudaQueue& queue) const {
   for (const auto& part : parts_)
     if (const auto* const segment = std::get_if<Segment>(&part))

@@ -29,6 +29,7 @@ class ParameterUpdate {
   /// needs are there. All ranks call it together.
   void queue(UnitExchange& units, WaitClock& clock);
   bool sums_squares() const { return sums_squares_; }
+  StepGraphs& graphs() { return graphs_; }
   /// The slices that this rank updates.
   const std::vector<Slice>& slices() const { return updated_; }
 

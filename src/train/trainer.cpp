@@ -17,6 +17,7 @@
 #include "bad_tensor.h"
 #include "batch_loader.h"
 #include "device_batch.h"
+#include "host_copies.h"
 #include "mean_loss.h"
 #include "parameter_update.h"
 #include "pipeline_exchange.h"
@@ -117,6 +118,7 @@ void Trainer::queue_step(const RankUsage& usage) {
   result.data_wait_ms = ms_since(start_ns);
   if (std::exchange(captured_loss_scale_, state_.loss_scale.scale) != state_.loss_scale.scale)
     graphs_->forget();
+  prepare_graphs();
 
   clock_->begin_step();
   units_->clear_gradients();
@@ -133,6 +135,18 @@ void Trainer::queue_step(const RankUsage& usage) {
   ++state_.step;
   result.consumed_samples = state_.consumed_samples += parts_.config.batch.train_batch_size;
   state_.consumed_tokens += tokens_per_step();
+}
+
+/// Waits until all work of the previous step is done, if graphs were captured in it: no peer needs
+/// more of this rank for that.
+void Trainer::prepare_graphs() {
+  if (!graphs_->has_new() && !update_->graphs().has_new()) return;
+  wait_for_collectives();
+  CudaEvent done(parts_.stream.queue());
+  done.record(parts_.stream.queue());
+  wait_on_host(done, *parts_.groups.world);
+  graphs_->prepare();
+  update_->graphs().prepare();
 }
 
 std::int64_t Trainer::waited_in_layers_ns() const {

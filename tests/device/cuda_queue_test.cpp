@@ -38,6 +38,7 @@ const CudaTables& fake_tables() {
       *graph = g_calls.back() == "begin" ? nullptr : reinterpret_cast<CudaGraphState*>(8);
       return called("end");
     };
+    out.prepare_graph = [](CudaGraphState*, CudaStreamState*) { return called("prepare"); };
     out.launch_graph = [](CudaGraphState*, CudaStreamState*) { return called("launch"); };
     out.destroy_graph = [](CudaGraphState*) { return called("end of graph"); };
     return out;
@@ -55,11 +56,14 @@ TEST_CASE("a graph contains the captured work, and can be launched again") {
   const CudaQueue queue(Device::cuda(0), module);
   g_calls.clear();
   {
-    const CudaGraph graph(queue, [&] { queue.copy(nullptr, nullptr, 1); });
+    CudaGraph graph(queue, [&] { queue.copy(nullptr, nullptr, 1); });
+    CHECK_FALSE(graph.is_ready());
+    graph.prepare(queue);
+    CHECK(graph.is_ready());
     graph.launch(queue);
     graph.launch(queue);
   }
-  CHECK(g_calls == Calls{"begin", "copy", "end", "launch", "launch", "end of graph"});
+  CHECK(g_calls == Calls{"begin", "copy", "end", "prepare", "launch", "launch", "end of graph"});
 }
 
 TEST_CASE("calls cut a graph: each launch makes them between the segments of captured work") {
@@ -73,13 +77,16 @@ TEST_CASE("calls cut a graph: each launch makes them between the segments of cap
   CHECK(g_calls.back() == "call");
   g_calls.clear();
   {
-    const CudaGraph graph(queue, [&] {
+    CudaGraph graph(queue, [&] {
       CHECK(queue.is_captured());
       call(), copy(), call(), call(), copy();
     });
     CHECK(g_calls ==
           Calls{"begin", "end", "begin", "copy", "end", "begin", "end", "begin", "copy", "end"});
     CHECK_FALSE(queue.is_captured());
+    g_calls.clear();
+    graph.prepare(queue);
+    CHECK(g_calls == Calls{"prepare", "prepare"});
     for (int launch = 0; launch < 2; ++launch) {
       g_calls.clear();
       graph.launch(queue);

@@ -137,7 +137,9 @@ struct CudaEventState : emulation::Event {
   double clock_us = 0;    ///< of the device when it was recorded
   bool was_asked = true;  ///< since it was recorded
 };
-struct CudaGraphState : emulation::Graph {};
+struct CudaGraphState : emulation::Graph {
+  bool is_ready = false;
+};
 
 namespace {
 
@@ -320,8 +322,20 @@ CudaResult end_capture(CudaStreamState* stream, CudaGraphState** out) {
   });
 }
 
+/// Waits for all work of the device, as cudaGraphInstantiate may.
+CudaResult prepare_graph(CudaGraphState* graph, CudaStreamState*) {
+  return guarded([&] {
+    forbid_in_capture("cudaGraphInstantiate");
+    emulation::wait_until_over_of_this_thread();
+    graph->is_ready = true;
+  });
+}
+
 CudaResult launch_graph(CudaGraphState* graph, CudaStreamState* stream) {
-  return guarded([&] { emulation::launch(stream->use(), *graph); });
+  return guarded([&] {
+    if (!graph->is_ready) throw Error(ErrorKind::kDevice, "cudaGraphLaunch: no executable graph");
+    emulation::launch(stream->use(), *graph);
+  });
 }
 
 CudaResult destroy_graph(CudaGraphState* graph) {
@@ -377,6 +391,7 @@ const CudaDeviceTable* cuda_device_table() {
       .elapsed_ms = elapsed_ms,
       .begin_capture = begin_capture,
       .end_capture = end_capture,
+      .prepare_graph = prepare_graph,
       .launch_graph = launch_graph,
       .destroy_graph = destroy_graph,
       .push_range = [](const char* name) { std::fprintf(stderr, "range %s\n", name); },

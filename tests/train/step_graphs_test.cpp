@@ -18,7 +18,7 @@ using Catch::Contains;
 
 namespace {
 
-/// What the second run of a part of a step says, in which it is captured.
+/// What the second run of a part of a step says, in which it is captured first.
 std::string captured(const CudaQueue& queue, const std::function<void(int run)>& body) {
   StepGraphs graphs(Stream(queue), true);
   int runs = 0;
@@ -31,6 +31,29 @@ std::string captured(const CudaQueue& queue, const std::function<void(int run)>&
 }
 
 }  // namespace
+
+TEST_CASE("CUDA: a part of a step is launched as a graph once the graphs are prepared") {
+  if (!has_emulation()) return;
+  const CudaQueue queue(Device::cuda(0));
+  const Buffer values("values", 1 << 10, queue.device());
+  const Tensor x(values.data(), {1 << 8}, DType::kF32, queue.device());
+  StepGraphs graphs(Stream(queue), true);
+  int calls = 0;
+  const auto run = [&] {
+    graphs.run({Action::Kind::kUpdate}, [&] { ++calls, clear(x, queue); });
+    return calls;
+  };
+  CHECK(run() == 1);
+  graphs.prepare();
+  CHECK_FALSE(graphs.has_new());
+  CHECK(run() == 3);  // it is captured, and queued
+  CHECK(graphs.has_new());
+  CHECK(run() == 4);
+  graphs.prepare();
+  CHECK(run() == 4);
+  graphs.forget();
+  CHECK(run() == 5);
+}
 
 TEST_CASE(
     "CUDA: a part of a step that does in a capture what CUDA forbids there fails in the "
@@ -62,7 +85,8 @@ TEST_CASE(
                         clear(x, queue);
                       }),
              Contains("previous error during capture"));
-  const CudaGraph graph(queue, [&] { clear(x, queue); });
+  CudaGraph graph(queue, [&] { clear(x, queue); });
+  graph.prepare(queue);
   CHECK_THAT(captured(queue, [&](int) { graph.launch(queue); }), Contains("cudaGraphLaunch"));
   const Buffer token("token", 4, queue.device());
   CHECK_THAT(captured(queue,

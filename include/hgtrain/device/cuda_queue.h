@@ -85,6 +85,10 @@ class CudaGraph {
   /// Captures what `work` queues, without running it. Except in run_between_graphs, `work` must not
   /// allocate device memory, wait for the device, or copy from host memory that is not page-locked.
   CudaGraph(const CudaQueue& queue, const std::function<void()>& work);
+  /// Makes it ready for launches. May wait for all work of the device, also that of other queues.
+  void prepare(const CudaQueue& queue);
+  bool is_ready() const { return ready_; }
+  /// Queues the work, once it is ready.
   void launch(const CudaQueue& queue) const;
 
  private:
@@ -95,6 +99,7 @@ class CudaGraph {
 
   const CudaModule* module_;
   std::vector<std::variant<Segment, std::function<void()>>> parts_;  ///< in the order of the queue
+  bool ready_ = false;
 };
 
 }  // namespace hgt

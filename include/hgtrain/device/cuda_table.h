@@ -80,6 +80,8 @@ struct CudaDeviceTable {
   /// gets none. A failure ends the capture as well.
   CudaResult (*begin_capture)(CudaStreamState* stream);
   CudaResult (*end_capture)(CudaStreamState* stream, CudaGraphState** out);
+  /// Makes the graph ready for launches. May wait for all work of the device.
+  CudaResult (*prepare_graph)(CudaGraphState* graph, CudaStreamState* stream);
   CudaResult (*launch_graph)(CudaGraphState* graph, CudaStreamState* stream);
   CudaResult (*destroy_graph)(CudaGraphState* graph);
 

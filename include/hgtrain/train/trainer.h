@@ -150,6 +150,7 @@ class Trainer {
   std::int64_t step_rows() const;  ///< of this rank
   void start_micro_batch(const Action& action, std::int64_t batch_rows);
   const MicroBatch& micro_in(int slot) const { return micros_[static_cast<std::size_t>(slot)]; }
+  void prepare_graphs();
   /// How long the host has waited for the ranks that share layers or sequences.
   std::int64_t waited_in_layers_ns() const;
   void update();
