@@ -12,6 +12,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/shell.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
@@ -28,27 +29,30 @@ std::vector<std::string> checkpoint_names(const std::string& run_dir) {
 }
 
 /// The new file is durable on return.
-void copy_file(const std::string& from, const std::string& to) {
+void copy_file(const std::string& from, const std::string& to, CopyProgress& progress) {
   constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
   File in = File::open(from, O_RDONLY);
   File out = File::open(to, O_WRONLY | O_CREAT | O_TRUNC);
   std::vector<std::byte> piece(kPieceBytes);
-  while (const std::size_t bytes = in.read(piece)) out.write(std::span(piece).first(bytes));
+  while (const std::size_t bytes = in.read(piece)) {
+    out.write(std::span(piece).first(bytes));
+    ++progress;
+  }
   out.sync();
   out.close();
 }
 
-void replace_by_copy(const std::string& from, const std::string& to) {
+void replace_by_copy(const std::string& from, const std::string& to, CopyProgress& progress) {
   const std::string made = to + kUnfinished + random_suffix();
-  copy_file(from, made);
+  copy_file(from, made, progress);
   rename_path(made, to);
 }
 
-void copy_folder(const std::string& from, const std::string& to) {
+void copy_folder(const std::string& from, const std::string& to, CopyProgress& progress) {
   make_folders(to);
   for (const std::string& name : list_folder(from)) {
     const std::string one = from + "/" + name, other = to + "/" + name;
-    is_folder(one) ? copy_folder(one, other) : copy_file(one, other);
+    is_folder(one) ? copy_folder(one, other, progress) : copy_file(one, other, progress);
   }
   sync_folder(to);
 }
@@ -106,7 +110,7 @@ bool RunCopy::was_left(const std::string& name) const {
   return false;
 }
 
-void RunCopy::update() const {
+void RunCopy::update(CopyProgress& progress) const {
   if (const std::string owner = read_file(there(kOwner), 1 << 16); owner != owner_)
     throw Error(ErrorKind::kData, fmt::format("another run, {}, copies its checkpoints to {}",
                                               owner.substr(0, owner.find('\n')), copy_dir_));
@@ -118,33 +122,46 @@ void RunCopy::update() const {
   for (const std::string& name : list_folder(run_dir_))
     if (name == "config.json" || name == "resolved.json" || name == "metrics.jsonl" ||
         (name.starts_with("products-") && name.ends_with(".txt")))
-      replace_by_copy(here(name), there(name));
-  for (const std::string& name : names)
-    if (!has_same(name)) copy_checkpoint(name);
-  for (const std::string name : {"checkpoints/latest", "checkpoints/best"})
-    if (path_exists(here(name)))
-      replace_by_copy(here(name), there(name));
-    else if (path_exists(there(name)))
-      remove_file(there(name));
-  for (const std::string& name : checkpoint_names(copy_dir_))
-    if (std::ranges::find(names, name) == names.end())
-      discard_checkpoint(there(kCheckpoints + name));
+      replace_by_copy(here(name), there(name), progress);
+  for (const std::string& name : names) copy_checkpoint(name, progress);
+  point("latest", names.empty() ? "" : names.front());
+  const std::string best = here("checkpoints/best");
+  point("best", path_exists(best) ? trimmed(read_file(best, 1 << 16)) : "");
+  for (const std::string& name : checkpoint_names(copy_dir_)) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    discard_checkpoint(there(kCheckpoints + name));
+    ++progress;
+  }
   sync_folder(there(kCheckpoints));
   sync_folder(copy_dir_);
 }
 
-void RunCopy::copy_checkpoint(const std::string& name) const {
-  const std::string to = there(kCheckpoints + name), made = to + kUnfinished + random_suffix();
+/// The run may remove the checkpoint meanwhile; then the copy goes without it.
+void RunCopy::copy_checkpoint(const std::string& name, CopyProgress& progress) const {
+  const std::string from = here(kCheckpoints + name), to = there(kCheckpoints + name),
+                    made = to + kUnfinished + random_suffix();
   try {
-    copy_folder(here(kCheckpoints + name), made);
+    if (has_same(name)) return;
+    copy_folder(from, made, progress);
   } catch (const Error&) {
     std::error_code ignored;
     std::filesystem::remove_all(made, ignored);  // the disk may be full
-    throw;
+    if (path_exists(from)) throw;
+    return;
   }
   if (path_exists(to)) discard_checkpoint(to);
   rename_path(made, to);
   sync_folder(there(kCheckpoints));
+}
+
+/// Lets the copy's file `latest` or `best` name a checkpoint, if the copy has it: the run may have
+/// saved it since the update began.
+void RunCopy::point(const std::string& name, const std::string& checkpoint) const {
+  const std::string file = there(kCheckpoints + name);
+  if (!checkpoint.empty() && path_exists(there(kCheckpoints + checkpoint)))
+    write_file_atomically(file, checkpoint + "\n");
+  else if (path_exists(file))
+    remove_file(file);
 }
 
 }  // namespace hgt

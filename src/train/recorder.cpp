@@ -1,5 +1,7 @@
 #include "recorder.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -10,7 +12,6 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/exception.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/config/config.h"
@@ -19,6 +20,9 @@
 
 namespace hgt {
 namespace {
+
+/// For how long the copy of the last checkpoint may make no progress.
+constexpr std::chrono::milliseconds kCopyPatience{60'000};
 
 /// Whether the run's branch began with a checkpoint that is none of the run's own steps: one of
 /// another run, or one that is superseded.
@@ -53,14 +57,15 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.layout = config_.parallelism;
   options.on_saved = [this](const std::string& path, std::int64_t step) {
     channel_.send("checkpoint", {{"path", path}, {"step", step}});
-    if (copy_) update_copy();
+    if (copier_) copier_->saved();
   };
   if (const std::string& to = config_.checkpoint.copy_to; records_ && !to.empty()) {
     if (std::filesystem::weakly_canonical(to) ==
         std::filesystem::weakly_canonical(options_.run_dir))
       notice("checkpoint.copy_to is the run folder itself, so nothing is copied");
     else
-      copy_.emplace(options_.run_dir, to);
+      copier_.emplace(RunCopy(options_.run_dir, to),
+                      [this](const std::string& text) { notice(text); });
   }
   const auto open_metrics = [&](bool leaves_branch) {
     metrics_.emplace(options_.run_dir, state.step,
@@ -109,17 +114,6 @@ void Recorder::step(StepRecord record) {
   report(checkpoints_->poll_error());
 }
 
-void Recorder::update_copy() {
-  copy_problem_.clear();
-  try {
-    copy_->update();
-  } catch (const Error& e) {
-    copy_problem_ = message_in_context(e);
-    notice(fmt::format("{} lacks what was saved last, until the next save: {}",
-                       config_.checkpoint.copy_to, copy_problem_));
-  }
-}
-
 void Recorder::prepare_save() {
   report(checkpoints_->wait());
 }
@@ -139,10 +133,15 @@ void Recorder::finish() {
   if (records_)
     if (const auto problem = metrics_->finish()) notice(*problem);
   if (const auto error = checkpoints_->wait(); error && records_) throw Error(*error);
-  if (!copy_problem_.empty())
+  if (!copier_) return;
+  channel_.progress().phase = "copying";
+  const std::chrono::milliseconds timeout(config_.distributed.timeout_ms());
+  const std::string problem =
+      copier_->finish(std::min(kCopyPatience, timeout / 2), channel_.progress().work);
+  if (!problem.empty())
     throw Error(ErrorKind::kData,
                 fmt::format("the run is saved in {}, but its copy in {} is not complete: {}",
-                            options_.run_dir, config_.checkpoint.copy_to, copy_problem_),
+                            options_.run_dir, config_.checkpoint.copy_to, problem),
                 "copy the run folder by hand");
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hgtrain/checkpoint/run_copy.h"
+#include "hgtrain/checkpoint/run_copier.h"
 #include "hgtrain/report/metrics_writer.h"
 #include "hgtrain/train/run.h"
 
@@ -43,8 +43,6 @@ class Recorder {
  private:
   /// Names the checkpoints that are not of the run's branch.
   void report_superseded();
-  /// Runs on the thread that saves.
-  void update_copy();
   /// Training continues without a checkpoint that could not be written; a bad state ends it. All
   /// ranks have the same error, which rank 0 reports.
   void report(const std::optional<Error>& error);
@@ -56,10 +54,9 @@ class Recorder {
   const bool records_;  ///< rank 0
   ControlChannel& channel_;
   std::string metrics_problem_;  ///< why the last step's metrics were not written, "" if they were
-  std::optional<MetricsWriter> metrics_;  ///< rank 0, once begun
-  std::int64_t started_ns_ = 0;           ///< when it was
-  std::optional<RunCopy> copy_;           ///< rank 0, once begun, if there is to be one
-  std::string copy_problem_;  ///< why the last update of the copy failed; of the thread that saves
+  std::optional<MetricsWriter> metrics_;           ///< rank 0, once begun
+  std::int64_t started_ns_ = 0;                    ///< when it was
+  std::optional<RunCopier> copier_;                ///< rank 0, once begun, if there is to be a copy
   std::unique_ptr<CheckpointWriter> checkpoints_;  ///< once begun; it ends before the others
 };
 

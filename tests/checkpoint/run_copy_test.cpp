@@ -7,38 +7,18 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/file_ops.h"
 
+#include "copied_run.h"
 #include "support/failing_file_ops.h"
 #include "support/put_file.h"
-#include "support/temporary_folder.h"
-#include "tiny_run.h"
 
 using namespace hgt;
 
 namespace {
 
-/// A run that keeps two checkpoints, and the place for its copy.
-struct CopiedRun {
-  CopiedRun() {
-    make_folders(run_dir);
-    put_file(run_dir + "/config.json", "{}");
-    put_file(run_dir + "/metrics.jsonl", "{\"step\": 10}");
-  }
-  void save(std::int64_t step) {
-    const auto writer = run.writer(run_dir, 2);
-    run.at(step);
-    writer->save(run.state, run.flat());
-    REQUIRE_FALSE(writer->wait());
-  }
-  std::vector<std::string> copied() const {
-    std::vector<std::string> names = list_folder(copy_dir + "/checkpoints");
-    std::ranges::sort(names);
-    return names;
-  }
-
-  TemporaryFolder folder{TemporaryFolder::kMemory};
-  std::string run_dir = folder / "run", copy_dir = folder / "far/copy";
-  TinyRun run;
-};
+void update(const RunCopy& copy) {
+  CopyProgress progress{0};
+  copy.update(progress);
+}
 
 }  // namespace
 
@@ -47,13 +27,13 @@ TEST_CASE("a copy has the checkpoints of its run, and can be resumed") {
   const RunCopy copy(of.run_dir, of.copy_dir);
   of.save(10);
   of.save(20);
-  copy.update();
+  update(copy);
   CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000010", "step_00000020"});
   CHECK(of.run.holds(of.copy_dir + "/checkpoints/step_00000020", 20));
   CHECK(read_file(of.copy_dir + "/config.json", 100) == "{}\n");
   CHECK(read_file(of.copy_dir + "/metrics.jsonl", 100) == "{\"step\": 10}\n");
   of.save(30);
-  copy.update();
+  update(copy);
   CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000020", "step_00000030"});
 
   of.run_dir = of.copy_dir;
@@ -65,7 +45,7 @@ TEST_CASE("a copy of another run is refused, but not that of a run that went bac
   CopiedRun one;
   one.save(10);
   one.save(20);
-  RunCopy(one.run_dir, one.copy_dir).update();
+  update(RunCopy(one.run_dir, one.copy_dir));
   CopiedRun other;
   other.run.parameters.resize(1);
   const Error error = error_of([&] { RunCopy(other.run_dir, one.copy_dir); });
@@ -76,7 +56,7 @@ TEST_CASE("a copy of another run is refused, but not that of a run that went bac
   one.run.writer_from(one.run_dir + "/checkpoints/step_00000010", one.run_dir);
   const RunCopy copy(one.run_dir, one.copy_dir);
   one.save(15);
-  copy.update();
+  update(copy);
   CHECK(one.copied() == std::vector<std::string>{"latest", "step_00000010", "step_00000015"});
 }
 
@@ -85,8 +65,8 @@ TEST_CASE("of two runs that copy to one folder, the first is told") {
   const RunCopy first(one.run_dir, one.copy_dir), second(other.run_dir, one.copy_dir);
   one.save(10);
   other.save(20);
-  second.update();
-  const Error error = error_of([&] { first.update(); });
+  update(second);
+  const Error error = error_of([&] { update(first); });
   CHECK(error.exit_code() == 4);
   CHECK_THAT(error.message(), Catch::Contains("another run, " + other.run_dir + " on "));
   CHECK(one.run.holds(one.copy_dir + "/checkpoints/step_00000020", 20));
@@ -96,7 +76,7 @@ TEST_CASE("the copy of a run that was resumed there is refused") {
   CopiedRun of;
   of.save(10);
   of.save(20);
-  RunCopy(of.run_dir, of.copy_dir).update();
+  update(RunCopy(of.run_dir, of.copy_dir));
   std::string run_dir = of.copy_dir;
   std::swap(of.run_dir, run_dir);
   of.save(30);
@@ -131,12 +111,12 @@ TEST_CASE(
     const RunCopy copy(of.run_dir, of.copy_dir);
     of.save(10);
     of.save(20);
-    copy.update();
+    update(copy);
     of.save(30);
     {
       FailingFileOps failing(fail_at, ENOSPC);
       const FileOpsOverride override_ops(failing);
-      const Error error = error_of([&] { copy.update(); });
+      const Error error = error_of([&] { update(copy); });
       // To close a file that was only read may fail without harm.
       CHECK((error.kind() == ErrorKind::kData || error.message() == "(no error)"));
       errors += error.kind() == ErrorKind::kData;
@@ -146,7 +126,7 @@ TEST_CASE(
     REQUIRE_FALSE(folders.empty());
     for (const std::string& path : folders)
       CHECK(of.run.holds(path, step_of(std::filesystem::path(path).filename().string())));
-    copy.update();
+    update(copy);
     CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000020", "step_00000030"});
     CHECK(list_folder(of.copy_dir).size() == 4);
   }

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 
 namespace hgt {
+
+/// Grows as long as an update goes on.
+using CopyProgress = std::atomic<std::uint64_t>;
 
 /// A copy of a run folder, on a disk that survives if that of the run folder is lost: its configs,
 /// metrics.jsonl, and the checkpoints of the branch that the run is on. It is a run folder itself,
@@ -14,14 +19,17 @@ class RunCopy {
   /// From now on the folder is this object's, and update() of an earlier one fails.
   RunCopy(std::string run_dir, std::string copy_dir);
 
-  /// Copies the checkpoints that are missing, newest first, and removes those that the run does not
-  /// have any more. A checkpoint is either whole there or not there, as in the run folder. The
-  /// caller keeps the run's checkpoints as they are meanwhile; metrics.jsonl may grow. Error(kData)
-  /// if a file cannot be read or written; the next call continues.
-  void update() const;
+  /// Copies the checkpoints that are missing, newest first, and removes those that the run did not
+  /// have any more when the update began. A checkpoint is either whole there or not there, as in
+  /// the run folder. Meanwhile the run may save and remove checkpoints. Error(kData) if a file
+  /// cannot be read or written; the next call continues.
+  void update(CopyProgress& progress) const;
+
+  const std::string& folder() const { return copy_dir_; }
 
  private:
-  void copy_checkpoint(const std::string& name) const;
+  void copy_checkpoint(const std::string& name, CopyProgress& progress) const;
+  void point(const std::string& name, const std::string& checkpoint) const;
   bool has_same(const std::string& name) const;
   bool was_left(const std::string& name) const;
   std::string here(const std::string& name) const { return run_dir_ + "/" + name; }

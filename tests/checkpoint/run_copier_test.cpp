@@ -1,0 +1,107 @@
+#include "hgtrain/checkpoint/run_copier.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/file_ops.h"
+
+#include "copied_run.h"
+
+using namespace hgt;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A disk whose writes do not return while it is frozen. The run itself is not on it.
+class FrozenDisk : public FileOps {
+ public:
+  explicit FrozenDisk(std::string folder) : folder_(std::move(folder)) {}
+
+  int open(const char* path, int flags, mode_t mode) override {
+    if (std::string(path).starts_with(folder_) && (flags & O_CREAT) != 0) {
+      std::unique_lock lock(mutex_);
+      waits_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return thawed_; });
+    }
+    return FileOps::open(path, flags, mode);
+  }
+  void thaw() {
+    const std::lock_guard lock(mutex_);
+    thawed_ = true;
+    changed_.notify_all();
+  }
+  void wait_until_used() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waits_; });
+  }
+
+ private:
+  const std::string folder_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool waits_ = false, thawed_ = false;
+};
+
+/// Of a copier, from any thread.
+struct Notices {
+  void add(const std::string& text) {
+    const std::lock_guard lock(mutex);
+    texts.push_back(text);
+  }
+  std::mutex mutex;
+  std::vector<std::string> texts;
+};
+
+}  // namespace
+
+TEST_CASE("a run is saved and pruned while the disk of its copy stands still") {
+  CopiedRun of;
+  Notices notices;
+  CopyProgress progress{0};
+  RunCopy copy(of.run_dir, of.copy_dir);
+  FrozenDisk disk(of.copy_dir);
+  const FileOpsOverride override_ops(disk);
+  RunCopier copier(std::move(copy), [&](const std::string& text) { notices.add(text); });
+  of.save(10);
+  copier.saved();
+  disk.wait_until_used();
+  for (const std::int64_t step : {20, 30, 40}) {
+    of.save(step);
+    copier.saved();
+  }
+  CHECK(copier.finish(0ms, progress) == "the disk has stood still for 0 s");
+
+  disk.thaw();
+  CHECK(copier.finish(1h, progress) == "");
+  CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000030", "step_00000040"});
+  CHECK(read_file(of.copy_dir + "/checkpoints/latest", 100) == "step_00000040\n");
+  REQUIRE(notices.texts.size() == 1);
+  CHECK_THAT(notices.texts[0], Catch::Contains("the previous checkpoint is still being copied"));
+}
+
+TEST_CASE("a copy that fails is told, and completed after the next save") {
+  CopiedRun of;
+  Notices notices;
+  CopyProgress progress{0};
+  RunCopier copier(RunCopy(of.run_dir, of.copy_dir),
+                   [&](const std::string& text) { notices.add(text); });
+  of.save(10);
+  const std::string disk = of.folder / "far", lost = of.folder / "lost";
+  rename_path(disk, lost);
+  put_file(disk, "not a folder");
+  copier.saved();
+  CHECK_THAT(copier.finish(1h, progress), Catch::Contains(of.copy_dir));
+  REQUIRE(notices.texts.size() == 1);
+  CHECK_THAT(notices.texts[0], Catch::Contains("lacks what was saved last, until the next save"));
+
+  remove_file(disk);
+  rename_path(lost, disk);
+  copier.saved();
+  CHECK(copier.finish(1h, progress) == "");
+  CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000010"});
+}
