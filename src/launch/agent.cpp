@@ -9,6 +9,7 @@
 
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
+#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
@@ -59,7 +60,8 @@ Agent::Agent(Context context, OwnedFd in, OwnedFd out)
       lease_(context_.io, link_, "the launcher", Lease::Standstill::kCounts,
              [this] {
                link_.close();
-               on_stream_ended("nothing has come from it for the lease");
+               on_stream_ended(fmt::format("nothing has come from it for {:g} s",
+                                           std::chrono::duration<double>(lease_.length()).count()));
              }),
       end_timer_(context_.io) {
   if (context_.lease.count() > 0) lease_.start(context_.lease);

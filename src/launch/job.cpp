@@ -79,7 +79,8 @@ class Job {
     roster_.inspect(inspection(), spec_.own_workers && !uses_gpus());
     if (!spec_.hosts.empty() && !spec_.pushed_files.for_all.empty())
       roster_.push(spec_.pushed_files, folder_there(), spec_.shared_file);
-    roster_.limit({static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world}, patience());
+    roster_.limit({static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world}, patience(),
+                  spec_.call_period);
     const Agent::Context here{
         io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}};
     if (spec_.rendezvous) {

@@ -57,9 +57,11 @@ void Roster::push(const PushedFiles& files, const std::string& folder, const std
   files_.emplace(io_, files, folder, mark);
 }
 
-void Roster::limit(WorldLimits limits, std::chrono::milliseconds patience) {
+void Roster::limit(WorldLimits limits, std::chrono::milliseconds patience,
+                   std::chrono::milliseconds call_period) {
   ranks_.limit(std::move(limits));
   patience_ = patience;
+  call_period_ = call_period;
 }
 
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
@@ -147,7 +149,6 @@ void Roster::disconnect(Host& host) {
 void Roster::gather() {
   is_ready_ = is_waiting_ = false;
   return_timer_.cancel();
-  if (nodes_) nodes_->start_waiting();
   deadline_ns_ = now_ns() + patience_.count();
   std::int64_t fence_ns = 0;
   std::vector<std::string> lost;
@@ -157,7 +158,10 @@ void Roster::gather() {
     lost.push_back(host.spec.name);
     fence_ns = std::max(fence_ns, host.link->fenced_ns());
   }
-  if (lost.empty()) return check_ready();
+  if (lost.empty()) {
+    if (nodes_) nodes_->start_waiting();
+    return check_ready();
+  }
   const std::chrono::nanoseconds wait(std::max<std::int64_t>(0, fence_ns - now_ns()));
   events_.notice(
       fmt::format("waiting {:.0f} s, after which no process of the job can be left on {}",
@@ -268,9 +272,9 @@ void Roster::on_lost(Host& host, const std::string& why) {
     return nodes_->check_dismissed();
   }
   if (nodes_ && !is_ready_ && host.state != State::kAway) {
-    events_.notice(
-        fmt::format("host {} has left before all nodes had joined: {}; it may join again",
-                    host.spec.name, reason));
+    events_.notice(fmt::format(
+        "host {} has left {}: {}; it may join again", host.spec.name,
+        has_begun_ ? "while the job waited to restart" : "before all nodes had joined", reason));
     call_again(host);
     return check_ready();
   }
@@ -393,7 +397,7 @@ bool Roster::have_files() {
 /// Nodes return by themselves.
 void Roster::look_for_returns() {
   if (patience_.count() == 0 || nodes_) return;
-  return_timer_.expires_after(lease_);
+  return_timer_.expires_after(call_period_);
   return_timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
     for (Host& host : hosts_)
@@ -408,7 +412,7 @@ void Roster::wait_for_hosts() {
   if (left.count() <= 0)
     return events_.unusable(why_unusable(hosts_, nodes_ != nullptr, count_ranks(ranks_.ranges())));
   if (!std::exchange(is_waiting_, true)) events_.notice(text_of_waiting(left));
-  timer_.expires_after(std::min<std::chrono::nanoseconds>(left, lease_));
+  timer_.expires_after(std::min(left, call_period_));
   timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
     for (Host& host : hosts_)
@@ -424,17 +428,17 @@ std::string Roster::text_of_waiting(std::chrono::nanoseconds left) const {
     if (host.state == State::kAway)
       away.push_back(fmt::format("{} ({})", host.spec.name, host.why_away));
   const std::int64_t seconds = std::chrono::ceil<std::chrono::seconds>(left).count();
-  const double pause = std::chrono::duration<double>(lease_).count();
+  const double period = std::chrono::duration<double>(call_period_).count();
   return fmt::format("too few hosts can be used: waiting up to {} s, until {:%H:%M:%S}, for {}{}",
                      seconds, fmt::localtime(std::time(nullptr) + seconds), fmt::join(away, ", "),
-                     nodes_ ? "" : fmt::format("; called again every {:g} s", pause));
+                     nodes_ ? "" : fmt::format("; called again every {:g} s", period));
 }
 
 /// Names hosts that cannot be used, and that the job can do without.
 void Roster::report_away() {
   for (Host& host : hosts_)
     if (host.state == State::kAway && !std::exchange(host.is_reported, true))
-      events_.notice(fmt::format("host {} cannot be used{}: {}", host.spec.name,
+      events_.notice(fmt::format("{} cannot be used{}: {}", title_of(host),
                                  host.lacks.empty() ? "" : " yet", host.why_away));
 }
 

@@ -58,11 +58,12 @@ class Roster {
   /// already. Error(kData) if a file cannot be read.
   void push(const PushedFiles& files, const std::string& folder, const std::string& mark);
   /// Sets how many hosts and ranks the job can have. With `patience` 0, it does not wait for lost
-  /// hosts. Otherwise they are called again every lease, or may dial again, and `gather` waits that
-  /// long for hosts without which the job cannot continue. A host that answers a call, but lacks
-  /// what ranks need there, counts as one that cannot be used; if that is found before the first
-  /// attempt and it is no spare, `unusable` is called at once.
-  void limit(WorldLimits limits, std::chrono::milliseconds patience);
+  /// hosts. Otherwise they are called again each `call_period`, or may dial again, and `gather`
+  /// waits as long as `patience` for hosts without which the job cannot continue. A host that
+  /// answers a call, but lacks what ranks need there, counts as one that cannot be used; if that is
+  /// found before the first attempt and it is no spare, `unusable` is called at once.
+  void limit(WorldLimits limits, std::chrono::milliseconds patience,
+             std::chrono::milliseconds call_period);
   /// Adds this machine, with an agent on the same loop. It is ready at once.
   void add_this_machine(const Agent::Context& context, int num_ranks);
   /// Adds other machines, on each of which ssh starts the file `program` as an agent. Only a few
@@ -139,6 +140,7 @@ class Roster {
   std::optional<FileSender> files_;
   std::set<std::string> reported_;  // findings about hosts that were reported
   std::chrono::nanoseconds patience_{0};
+  std::chrono::nanoseconds call_period_{0};
   std::int64_t deadline_ns_ = 0;  // until when to wait for hosts
   bool is_waiting_ = false;
   asio::steady_timer timer_;

@@ -32,14 +32,18 @@ std::string hint_for(const RosterHost& host, const std::string& caller) {
 
 }  // namespace
 
+std::string title_of(const RosterHost& host) {
+  return host.spec.name.starts_with("node ") ? host.spec.name : "host " + host.spec.name;
+}
+
 Error why_unusable(const std::vector<RosterHost>& hosts, bool they_dial, int ranks) {
   const std::string caller = caller_of(hosts);
   ErrorList out;
   for (const RosterHost& host : hosts)
     if (host.state == Candidate::State::kAway)
       out.add({they_dial && !host.link ? ErrorKind::kPeer : ErrorKind::kDevice,
-               fmt::format("host {} cannot be used{}: {}", host.spec.name,
-                           host.is_here ? "" : caller, host.why_away),
+               fmt::format("{} cannot be used{}: {}", title_of(host), host.is_here ? "" : caller,
+                           host.why_away),
                they_dial ? "its own output says more; --join_timeout SECONDS waits for longer"
                          : hint_for(host, caller)});
   if (!out.all())

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "hgtrain/base/error.h"
@@ -7,6 +8,9 @@
 #include "roster_host.h"
 
 namespace hgt {
+
+/// "host b", or "node 1" if it is a node that has not said yet what its host is called.
+std::string title_of(const RosterHost& host);
 
 /// Why a job cannot run on `hosts`: names all that cannot be used, with what to do about each. If
 /// all can be used, its `ranks` cannot be split. `they_dial`: the hosts dial, instead of being

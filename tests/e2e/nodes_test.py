@@ -164,7 +164,7 @@ class NodesTest(HostsCase):
         self.wait_for(lambda: self.hosts_of(folder, 'run') == ['a', 'b', 'c'], first)
         others[1].send_signal(signal.SIGTERM)
         (_, said), *_ = self.end_of_training([first, *others], exit_code=75)
-        for text in ('host node 1 cannot be used: it has not joined yet', 'running 1 rank on 1 of 3 hosts: a',
+        for text in ('\nnode 1 cannot be used: it has not joined yet', 'running 1 rank on 1 of 3 hosts: a',
                      'host c can be used now: it joins after the next checkpoint', 'host b is lost: ', 'running 2 ranks on 2 of 3 hosts: a, c',
                      'on 2 workers: gradient_accumulation_steps: 6, was 4', 'host b can be used now: it joins after the next checkpoint'):
             self.assertIn(text, said)

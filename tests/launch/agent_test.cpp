@@ -62,7 +62,7 @@ TEST_CASE("a coordinator that is silent for the lease is the end of all ranks") 
   const pid_t worker = host.number("pid");
   CHECK_FALSE(host.all<Beat>().empty());
   host.run_until([&] { return host.ended.has_value(); });
-  CHECK(host.ended == "nothing has come from it for the lease");
+  CHECK(host.ended == "nothing has come from it for 1 s");
   CHECK_FALSE(is_alive(worker));
 }
 

@@ -2,7 +2,8 @@
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
 // launcher [--workers N] [--hosts A,B | --hostfile TEXT] [--on_first_host] [--own] [--restarts N]
 // [--grace MS]
-// [--hang MS] [--lease MS] [--min_hosts N] [--elastic_timeout MS] [--logs DIR] [--socket DIR]
+// [--hang MS] [--lease MS] [--call_period MS] [--min_hosts N] [--elastic_timeout MS] [--logs DIR]
+// [--socket DIR]
 // [--show RANKS] [--verdict FILE] -- PROGRAM ...
 // With [--nodes N --node R --port P --secret TEXT [--join SECONDS] [--key K=V] [--setting K=V]] one
 // of N nodes on this machine, of --workers each. With [--remotely HOST [--in FOLDER] [--program
@@ -61,6 +62,8 @@ int main(int argc, char** argv) try {
       spec.hang_limit = std::chrono::milliseconds(std::stoi(argv[++i]));
     else if (flag == "--lease")
       spec.host_lease = std::chrono::milliseconds(std::stoi(argv[++i]));
+    else if (flag == "--call_period")
+      spec.call_period = std::chrono::milliseconds(std::stoi(argv[++i]));
     else if (flag == "--min_hosts")
       spec.min_hosts = std::stoi(argv[++i]);
     else if (flag == "--elastic_timeout")

@@ -211,14 +211,24 @@ TEST_CASE("a job that has too few nodes waits for others, but not for ever") {
   few.start(0, script("true", {"--min_hosts", "2", "--join", "1"}));
   CHECK(few[0].wait() == 6);
   CHECK(has(few[0].err(), "it has not joined within 1 s"));
-  Nodes nodes(2);
+  Nodes nodes(3);
   nodes.start_all(script("echo ready $RANK; exec sleep 1000",
-                         {"--min_hosts", "2", "--lease", "5000", "--join", "10"}));
-  REQUIRE(nodes[0].prints("ready", 2));
+                         {"--min_hosts", "3", "--lease", "5000", "--join", "12"}));
+  REQUIRE(nodes[0].prints("ready", 3));
+  nodes[2].kill(SIGKILL);
+  const auto says = [&](const std::string& text) {
+    return eventually([&] { return has(nodes[0].err(), text); });
+  };
+  const std::string one = host_name() + " (node 1)", two = host_name() + " (node 2)";
+  REQUIRE(says("too few nodes are left: waiting up to 12 s for " + two + " to join again"));
   nodes[1].kill(SIGKILL);
+  CHECK(says("host " + one + " has left while the job waited to restart: "));
   CHECK(nodes[0].wait() == 6);
-  CHECK(has(nodes[0].err(), "too few nodes are left: waiting up to 10 s for "));
-  CHECK(has(nodes[0].err(), "no restart: host "));
+  const std::string err = nodes[0].err(),
+                    waiting = fmt::format("waiting for {}, {} to join", one, two);
+  CHECK(has(err, waiting));
+  CHECK(err.find(" to join on port ") == err.rfind(" to join on port "));
+  CHECK(has(err, "no restart: host "));
 }
 
 TEST_CASE(

@@ -251,8 +251,8 @@ TEST_CASE("a host that is back joins after the next checkpoint") {
   const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
                     (folder / "calls") + "); [ $host = a ] || [ $n != 2 ] || " +
                     "{ echo down >&2; exit 255; }; " + kStartAgent);
-  LauncherProcess launcher({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000", "--",
-                            LAUNCH_PROBE, "grow"});
+  LauncherProcess launcher({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000",
+                            "--call_period", "1000", "--", LAUNCH_PROBE, "grow"});
   CHECK(launcher.wait() == 0);
   CHECK(has(launcher.err(), "running 1 rank on 1 of 2 hosts: a"));
   CHECK(has(launcher.err(), "host b can be used now: it joins after the next checkpoint"));
@@ -282,12 +282,12 @@ TEST_CASE("if too few hosts are left, they are waited for, but not for ever") {
   // A job that may not have fewer hosts waits only if it may restart.
   const auto [flag, value] = GENERATE(std::pair("--min_hosts", "2"), std::pair("--restarts", "1"));
   LauncherProcess launcher({"--hosts", "a,b", flag, value, "--elastic_timeout",
-                            comes_back ? "100000" : "12000", "--lease", "5000", "--", "/bin/sh",
-                            "-c", kLosesSecondHost});
+                            comes_back ? "100000" : "12000", "--lease", "5000", "--call_period",
+                            "1000", "--", "/bin/sh", "-c", kLosesSecondHost});
   CHECK(launcher.wait() == (comes_back ? 0 : 6));
   const std::string err = launcher.err();
   CHECK(has(err, "too few hosts can be used: waiting up to "));
-  CHECK(has(err, " for b (down); called again every 5 s"));
+  CHECK(has(err, " for b (down); called again every 1 s"));
   CHECK(has(err, "no restart: host b cannot be used: down") != comes_back);
   CHECK(has(err, "--elastic_timeout SECONDS waits for longer") != comes_back);
   CHECK(has(err, "with --num_nodes MIN:MAX, a job continues") ==
@@ -300,8 +300,8 @@ TEST_CASE("a host that is back stops no job while it lacks something, and joins 
   const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
                     (folder / "calls") + "); [ $host = a ] || " +
                     "case $n in 2|3) ulimit -n 20;; esac; " + kStartAgent);
-  LauncherProcess launcher({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000", "--",
-                            LAUNCH_PROBE, "grow"});
+  LauncherProcess launcher({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000",
+                            "--call_period", "1000", "--", LAUNCH_PROBE, "grow"});
   CHECK(launcher.wait() == 0);
   const std::string err = launcher.err();
   const std::string lacks = "host b cannot be used yet: on host b only 20 files may be open";
@@ -321,8 +321,8 @@ TEST_CASE("a restart waits for a host that answers, but lacks something") {
                     lacking_for + " ] || ulimit -n 20; " + kStartAgent);
   const bool gets_it = lacking_for == "2";
   LauncherProcess launcher({"--hosts", "a,b", "--restarts", "1", "--elastic_timeout",
-                            gets_it ? "100000" : "12000", "--lease", "5000", "--", "/bin/sh", "-c",
-                            kLosesSecondHost});
+                            gets_it ? "100000" : "12000", "--lease", "5000", "--call_period",
+                            "1000", "--", "/bin/sh", "-c", kLosesSecondHost});
   CHECK(launcher.wait() == (gets_it ? 0 : 6));
   const std::string err = launcher.err();
   CHECK(has(err, "host b cannot be used yet: on host b only 20 files may be open at once"));

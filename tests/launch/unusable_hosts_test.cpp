@@ -49,8 +49,11 @@ TEST_CASE("if the launcher runs on a host of the job, what to do is to be done t
 }
 
 TEST_CASE("a node that has not dialled is a peer that is missing") {
-  const Error error = why_unusable(without_b("it has not joined within 600 s"), true, 4);
+  auto hosts = without_b("it has not joined within 600 s");
+  hosts[1].spec.name = "node 1";
+  const Error error = why_unusable(hosts, true, 4);
   CHECK(error.kind() == ErrorKind::kPeer);
+  CHECK(error.message() == "node 1 cannot be used: it has not joined within 600 s");
   CHECK(has(error.render(), "--join_timeout SECONDS waits for longer"));
 }
 

@@ -82,6 +82,8 @@ struct JobSpec {
   std::chrono::milliseconds hang_limit{600'000};
   /// A host counts as lost if no message comes from it for this long.
   std::chrono::milliseconds host_lease{15'000};
+  /// A host that cannot be used is called again after this long, if the job can still use it.
+  std::chrono::milliseconds call_period{15'000};
 
   /// Called before each attempt of a job on `hosts`, with those that run its ranks, in the order of
   /// the ranks, each with their number.
