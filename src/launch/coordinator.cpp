@@ -150,46 +150,53 @@ void Coordinator::kill() {
 void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
   switch (frame.kind) {
     case MessageKind::kPortReserved:
-      return with<PortReserved>(frame, [&](const auto& message) { spawn(message); });
+      return with<PortReserved>(link, frame, [&](const auto& message) {
+        if (spawned_ || host_of(link) != 0)
+          throw Error(ErrorKind::kPeer, "an agent reserved a port that it was not asked for");
+        spawn(message);
+      });
     case MessageKind::kNotSpawned:
-      return with<NotSpawned>(frame, [&](const auto& message) {
+      return with<NotSpawned>(link, frame, [&](const auto& message) {
         Error error = error_in(message);
         if (hosts_.size() > 1) error.in("host " + link.host());
         context_.cannot_start(error);
       });
     case MessageKind::kSpawned:
-      return with<Spawned>(frame, [&](const auto& message) {
+      return with<Spawned>(link, frame, [&](const auto& message) {
         RankView& rank = view_of(message.rank, link);
         rank.pid = message.pid;
         if (spec_.on_event) spec_.on_event(message.rank, "spawned", {{"pid", message.pid}});
       });
     case MessageKind::kRankHeartbeat:
-      return with<RankHeartbeat>(frame, [&](const auto& message) {
+      return with<RankHeartbeat>(link, frame, [&](const auto& message) {
         on_heartbeat(view_of(message.rank, link), message.beat);
       });
     case MessageKind::kRankEvent:
-      return with<RankEvent>(
-          frame, [&](const auto& message) { on_event(view_of(message.rank, link), message); });
+      return with<RankEvent>(link, frame, [&](const auto& message) {
+        on_event(view_of(message.rank, link), message);
+      });
     case MessageKind::kChannelBroken:
-      return with<ChannelBroken>(
-          frame, [&](const auto& message) { on_broken(view_of(message.rank, link), message.why); });
+      return with<ChannelBroken>(link, frame, [&](const auto& message) {
+        on_broken(view_of(message.rank, link), message.why);
+      });
     case MessageKind::kRankStopped:
-      return with<RankStopped>(frame, [&](const auto& message) {
+      return with<RankStopped>(link, frame, [&](const auto& message) {
         Pulse& pulse = view_of(message.rank, link).pulse;
         pulse.stopped = message.stopped;
         if (!pulse.greeted) pulse.heard_ns = now_ns();
       });
     case MessageKind::kEnded:
-      return with<Ended>(
-          frame, [&](const auto& message) { on_ended(view_of(message.rank, link), message); });
+      return with<Ended>(link, frame, [&](const auto& message) {
+        on_ended(view_of(message.rank, link), message);
+      });
     case MessageKind::kGone:
       return with<Gone>(
-          frame, [&](const auto& message) { on_gone(view_of(message.rank, link), message); });
+          link, frame, [&](const auto& message) { on_gone(view_of(message.rank, link), message); });
     case MessageKind::kAgentStoreSet:
       return with<AgentStoreSet>(
-          frame, [&](const auto& message) { store_.set(message.key, message.value); });
+          link, frame, [&](const auto& message) { store_.set(message.key, message.value); });
     case MessageKind::kAgentStoreGet:
-      return with<AgentStoreGet>(frame, [&](const auto& message) {
+      return with<AgentStoreGet>(link, frame, [&](const auto& message) {
         store_.get(message.key,
                    [this, host = host_of(link), key = message.key](const std::string& value) {
                      hosts_[host].link->send(AgentStoreValue{record_.number, key, value});
@@ -200,16 +207,21 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
   }
 }
 
-/// Does `act` with the message in `frame`, unless it is of another attempt.
+/// Does `act` with the message in `frame`, unless it is of another attempt. Error(kPeer) if it is
+/// of this one, but the agent has no part in it.
 template <class Message, class Act>
-void Coordinator::with(const Frame& frame, const Act& act) {
+void Coordinator::with(const AgentLink& link, const Frame& frame, const Act& act) {
   const auto message = decode_payload<Message>(frame.payload);
-  if (message.attempt == record_.number) act(message);
+  if (message.attempt != record_.number) return;
+  host_of(link);  // throws
+  act(message);
 }
 
 std::size_t Coordinator::host_of(const AgentLink& link) const {
   const auto it = std::find_if(hosts_.begin(), hosts_.end(),
                                [&](const HostRanks& host) { return host.link == &link; });
+  if (it == hosts_.end())
+    throw Error(ErrorKind::kPeer, "an agent spoke of an attempt in which it runs no ranks");
   return static_cast<std::size_t>(it - hosts_.begin());
 }
 

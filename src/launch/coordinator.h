@@ -71,7 +71,7 @@ class Coordinator {
   // What agents tell of a rank, in this order: its heartbeats and events; that its control channel
   // is broken; that its process has ended; that no process of its tree is left.
   template <class Message, class Act>
-  void with(const Frame& frame, const Act& act);
+  void with(const AgentLink& link, const Frame& frame, const Act& act);
   std::size_t host_of(const AgentLink& link) const;
   RankView& view_of(int rank, const AgentLink& link);
   void on_heartbeat(RankView& rank, const Heartbeat& beat);

@@ -12,6 +12,11 @@ using namespace hgt;
 static const std::string kStray =
     "setsid sh -c 'trap \"\" TERM HUP INT; echo stray=$$; exec sleep 1000' & ";
 
+template <class Message>
+static Frame as_frame(const Message& message) {
+  return {Message::kKind, encode_payload(message)};
+}
+
 static bool is_stopped(pid_t pid) {
   return has(contents("/proc/" + std::to_string(pid) + "/stat"), ") T");
 }
@@ -157,6 +162,41 @@ TEST_CASE("if all other machines are silent, the network of this one is suspecte
   CHECK(verdict.reason == "is lost: nothing has come from it for 2 s");
   CHECK(verdict.message == (is_b_here ? "" : "nothing has come from any host (a, b) for 2 s"));
   CHECK(has(verdict.hint, "the network of this machine, ") != is_b_here);
+}
+
+TEST_CASE("an agent is refused if it speaks of an attempt in which it has no part") {
+  asio::io_context io;
+  MergedOutput console(io, {});
+  SilentAgent a(io, console, "a"), b(io, console, "b"), spare(io, console, "spare");
+  JobSpec spec;
+  spec.num_workers = 2;
+  spec.argv = [](int) { return std::vector<std::string>{"/bin/true"}; };
+  Coordinator coordinator({io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [] {}},
+                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 1);
+  coordinator.start();
+  const auto answer = [&](SilentAgent& agent, const auto& message) -> std::string {
+    try {
+      coordinator.on_frame(agent.link, as_frame(message));
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::kPeer);
+      return e.message();
+    }
+    return "";
+  };
+  const std::string no_ranks = "an agent spoke of an attempt in which it runs no ranks";
+  CHECK(answer(spare, PortReserved{1, 29500}) == no_ranks);
+  CHECK(answer(spare, not_spawned(1, Error(ErrorKind::kConfig, "no"))) == no_ranks);
+  CHECK(answer(spare, AgentStoreSet{1, "key", "value"}) == no_ranks);
+  CHECK(answer(spare, AgentStoreGet{1, "key"}) == no_ranks);
+  CHECK(answer(spare, AgentStoreGet{0, "key"}) == "");  // of an attempt in which it had some
+  const std::string not_asked = "an agent reserved a port that it was not asked for";
+  CHECK(answer(b, PortReserved{1, 29500}) == not_asked);
+  CHECK(answer(a, PortReserved{1, 29500}) == "");
+  CHECK(answer(a, PortReserved{1, 29500}) == not_asked);
+  CHECK(answer(a, AgentStoreSet{1, "key", "value"}) == "");
+  b.received(io);
+  CHECK(answer(b, AgentStoreGet{1, "key"}) == "");
+  CHECK(b.received(io).back().kind == MessageKind::kAgentStoreValue);
 }
 
 TEST_CASE("the verdict has the failing rank's own words and exit code") {
