@@ -70,6 +70,12 @@ void describe_rank(const AttemptRecord& attempt, const Failure& failure, Verdict
     out.log_path = out.host + ":" + out.log_path;
 }
 
+void describe_host(const AttemptRecord& attempt, const Failure& failure, Verdict& out) {
+  out.host = failure.host_name;
+  for (const auto& [key, other] : attempt.failures)
+    if (other.rank < 0 && &other != &failure) out.lost_hosts.push_back(other.host_name);
+}
+
 void describe_failure(const AttemptRecord& attempt, const Failure& failure, Verdict& out) {
   out.outcome = Verdict::Outcome::kFailed;
   out.exit_code = failure.exit_code;
@@ -80,7 +86,7 @@ void describe_failure(const AttemptRecord& attempt, const Failure& failure, Verd
   out.context = failure.context;
   out.doubt = doubt_about(attempt, failure);
   if (failure.rank < 0)
-    out.host = failure.host_name;
+    describe_host(attempt, failure, out);
   else
     describe_rank(attempt, failure, out);
   for (const RankView& rank : attempt.ranks) {

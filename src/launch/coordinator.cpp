@@ -342,6 +342,11 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
                     std::chrono::duration<double>(link.lease()).count());
     failure.hint =
         fmt::format("most likely, the network of this machine, {}, has failed", host_name());
+    for (auto& [key, earlier] : record_.failures) {
+      if (earlier.rank >= 0) continue;
+      earlier.message = failure.message;
+      earlier.hint = failure.hint;
+    }
   }
   fail(failure);
   if (are_gone()) stages_.advance(Stage::kFinished);

@@ -1,6 +1,7 @@
 #include "hgtrain/launch/verdict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
@@ -54,6 +55,9 @@ std::string Verdict::render(const std::string& program) const {
     for (const std::string& where : context) out += "  in " + where + "\n";
     out += "  " + who + "\n";
   }
+  if (!lost_hosts.empty())
+    out += fmt::format("  host{} {} {} lost, too\n", lost_hosts.size() == 1 ? "" : "s",
+                       fmt::join(lost_hosts, ", "), lost_hosts.size() == 1 ? "was" : "were");
   if (restarts > 0)
     out += fmt::format("  it failed after {} restart{}\n", restarts, restarts == 1 ? "" : "s");
   if (rank >= 0) out += last_words(*this);
@@ -82,6 +86,7 @@ void to_json(nlohmann::json& json, const Verdict& v) {
                            {"stopped_ranks", v.stopped_ranks},
                            {"failed_ranks", v.failed_ranks}};
   if (v.rank >= 0) json["first_failure"].update({{"rank", v.rank}, {"pid", v.pid}});
+  if (!v.lost_hosts.empty()) json["first_failure"]["lost_hosts"] = v.lost_hosts;
   if (!v.doubt.empty()) json["first_failure"]["doubt"] = v.doubt;
   if (!v.no_restart.empty()) json["first_failure"]["no_restart"] = v.no_restart;
   if (v.step >= 0) json["first_failure"]["step"] = v.step;

@@ -164,6 +164,36 @@ TEST_CASE("if all other machines are silent, the network of this one is suspecte
   CHECK(has(verdict.hint, "the network of this machine, ") != is_b_here);
 }
 
+TEST_CASE("hosts that fall silent one after the other are all named in the end") {
+  asio::io_context io;
+  MergedOutput console(io, {});
+  Coordinator* attempt = nullptr;
+  AgentLink* next = nullptr;
+  AgentLink::Events events;
+  events.lost = [&](AgentLink& link, const std::string& why) {
+    attempt->on_lost(link, why);
+    if (!next) return io.stop();
+    std::exchange(next, nullptr)->start_lease(std::chrono::seconds(1));
+  };
+  SilentAgent a(io, console, "a", events), b(io, console, "b", events);
+  next = &b.link;
+  JobSpec spec;
+  spec.num_workers = 2;
+  spec.argv = [](int) { return std::vector<std::string>{"/bin/true"}; };
+  Coordinator coordinator({io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [] {}},
+                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
+  attempt = &coordinator;
+  coordinator.start();
+  coordinator.on_frame(a.link, as_frame(PortReserved{0, 29500}));
+  a.link.start_lease(std::chrono::seconds(1));
+  io.run();
+  const Verdict verdict = coordinator.verdict();
+  CHECK(verdict.host == "a");
+  CHECK(verdict.lost_hosts == std::vector<std::string>{"b"});
+  CHECK(verdict.message == "nothing has come from any host (a, b) for 1 s");
+  CHECK(has(verdict.hint, "the network of this machine, "));
+}
+
 TEST_CASE("an agent is refused if it speaks of an attempt in which it has no part") {
   asio::io_context io;
   MergedOutput console(io, {});

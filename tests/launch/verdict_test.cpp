@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "support/refusal.h"
+
 using namespace hgt;
 
 namespace {
@@ -72,6 +74,11 @@ TEST_CASE("a host that is lost is named once, and none of its ranks") {
   CHECK(v.render() ==
         "hgtrain: error: host n02 is lost: its connection has ended\n"
         "  32 other ranks were stopped\n");
+  v.lost_hosts = {"c"};
+  CHECK(has(v.render(), "\n  host c was lost, too\n"));
+  v.lost_hosts = {"c", "d"};
+  CHECK(has(v.render(), "\n  hosts c, d were lost, too\n"));
+  CHECK(nlohmann::json(v)["first_failure"]["lost_hosts"] == nlohmann::json{"c", "d"});
 }
 
 TEST_CASE("other ranks ended with errors, too, or were stopped") {

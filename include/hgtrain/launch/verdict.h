@@ -29,9 +29,10 @@ struct Verdict {
       place;  ///< of the rank in the layout: "stage 1, tensor rank 0"; "" = it has the whole model
   std::int64_t pid = 0;
   std::string host;
-  std::string reason;      ///< "was killed by SIGSEGV (segmentation fault)"
-  std::int64_t step = -1;  ///< the last one that it reported, -1 = none
-  std::string message;     ///< the error message that it sent, "" = none
+  std::vector<std::string> lost_hosts;  ///< if `host` was lost: others that were lost after it
+  std::string reason;                   ///< "was killed by SIGSEGV (segmentation fault)"
+  std::int64_t step = -1;               ///< the last one that it reported, -1 = none
+  std::string message;                  ///< the error message that it sent, "" = none
   std::string hint;
   std::vector<std::string> context;  ///< innermost first
   /// The last lines that it printed: at most 20. For a worker of hgtrain, at most 3, and none if it
