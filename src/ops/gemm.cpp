@@ -54,8 +54,8 @@ ProductChoices product_choices(const CudaQueue& queue) {
   ProductChoices out;
   check(queue.module().ops().product_choices(
       queue.state(), &out,
-      [](void* to, const char* valid_for, const char* text, std::int64_t count) {
-        *static_cast<ProductChoices*>(to) = {valid_for, text, count};
+      [](void* to, const char* valid_for, const char* text, const ProductCounts& counts) {
+        *static_cast<ProductChoices*>(to) = {valid_for, text, counts};
       }));
   return out;
 }

@@ -134,8 +134,12 @@ std::string warm_up(const Config& config, int rank, int ranks, Store& store,
   compute();
   const ProductChoices chosen = product_choices(queue);
   store.set(choices_of(rank), chosen.text);
-  return fmt::format("matrix products: chose how to compute {} in {:.1f} s{}", chosen.count,
-                     ms_since(begin_ns) * 1e-3, trouble);
+  const auto& [count, unfused, untimed] = chosen.counts;
+  if (untimed > 0) trouble = fmt::format("; no memory to time {} more{}", untimed, trouble);
+  return fmt::format(
+      "matrix products: chose how to compute {} in {:.1f} s, {} of them with kernels of hgtrain "
+      "for bias, GELU or bias gradient{}",
+      count, ms_since(begin_ns) * 1e-3, unfused, trouble);
 }
 
 }  // namespace hgt

@@ -253,7 +253,7 @@ class CudaTest(unittest.TestCase):
             os.environ['XDG_CACHE_HOME'] = str(self.job.folder / f'chosen.{name}')  # nothing was chosen before
             self.train(f'chosen.{name}', 'cuda', '--num_gpus', 2, '--steps', 2, '--model.n_layer', 3, '--training.seq_length', 16, *flags)
             first, second = ((self.job.folder / f'chosen.{name}/logs/rank_{rank}.log').read_text() for rank in range(2))
-            chosen = re.search(r' matrix products: chose how to compute (\d+) in [\d.]+ s\n.* communication backend: ', first, re.S)
+            chosen = re.search(r' matrix products: chose how to compute (\d+) in [\d.]+ s, \d+ of them with kernels .*?\n.* communication backend: ', first, re.S)
             self.assertIn(f' matrix products: {chosen[1]} computed as rank 0 chose, which has the same kind of GPU\n', second)
             self.assertIn('emulation: asked for', first)
             for log in first, second:

@@ -6,6 +6,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/ops/cuda_ops_table.h"
+#include "hgtrain/ops/gemm.h"
 
 #include "support/fake_cuda.h"
 
@@ -18,13 +19,15 @@ using Catch::StartsWith;
 
 const char* g_kind;  ///< of the GPU
 std::string g_used;
+std::int64_t g_untimed = 0;
 
 /// What a rank does whose GPU is of the kind; three ranks cannot compute a model for two.
 std::string tune(const char* kind, int rank, Store& store) {
   g_kind = kind;
   CudaOpsTable ops{};
   ops.product_choices = [](CudaStreamState*, void* to, auto* take) -> CudaResult {
-    take(to, g_kind, (std::string("choices for ") + g_kind).c_str(), 7);
+    take(to, g_kind, (std::string("choices for ") + g_kind).c_str(),
+         {.chosen = 7, .unfused = 3, .untimed = g_untimed});
     return nullptr;
   };
   ops.use_product_choices = [](CudaStreamState*, const char* text, std::int64_t* count) {
@@ -50,6 +53,16 @@ TEST_CASE("the first of the ranks with GPUs of one kind chooses for all") {
       tune("A", 2, store),
       StartsWith("matrix products: 7 computed as rank 0 chose, which has the same kind of GPU"));
   CHECK(g_used == "choices for A");
+}
+
+TEST_CASE(
+    "a rank says for how many products hgtrain's kernels follow, and how many were not timed") {
+  MemoryStore store;
+  CHECK_THAT(tune("A", 0, store),
+             Contains(" s, 3 of them with kernels of hgtrain for bias, GELU or bias gradient;"));
+  g_untimed = 2;
+  CHECK_THAT(tune("B", 1, store), Contains("bias gradient; no memory to time 2 more"));
+  g_untimed = 0;
 }
 
 TEST_CASE("a rank that cannot compute a micro-batch says why, and continues") {

@@ -371,6 +371,8 @@ enum class ProductTiming : int {
   kNone,   ///< cuBLAS's first-ranked one, and our own kernels for the epilogue
 };
 
+struct ProductCounts;  // hgtrain/ops/gemm.h
+
 /// How cuDNN computes attention.
 struct CudnnOptions {
   std::int64_t part_bytes = cuda::kAttentionPartBytes;  ///< of its deterministic backward
@@ -391,7 +393,7 @@ struct CudaOpsTable {
   /// `take` is called once, with `to` and what ProductChoices has.
   CudaResult (*product_choices)(CudaStreamState* stream, void* to,
                                 void (*take)(void* to, const char* valid_for, const char* text,
-                                             std::int64_t count));
+                                             const ProductCounts& counts));
   CudaResult (*use_product_choices)(CudaStreamState* stream, const char* text, std::int64_t* count);
 
   /// From now on, cuDNN computes the stream's attention if it supports it. `library` is dlopen's

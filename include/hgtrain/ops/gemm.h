@@ -31,11 +31,17 @@ void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tenso
 /// alone.
 void set_product_timing(const CudaQueue& queue, ProductTiming timing);
 
+/// Of the products that a queue has run, each shape once.
+struct ProductCounts {
+  std::int64_t chosen = 0;   ///< by timing
+  std::int64_t unfused = 0;  ///< of those, with kernels of our own for bias, GELU or bias gradient
+  std::int64_t untimed = 0;  ///< for lack of memory, or because the time for it was over
+};
 /// Which algorithms were chosen by timing.
 struct ProductChoices {
-  std::string valid_for;   ///< the kind of GPU and cuBLAS's version
-  std::string text;        ///< for use_product_choices
-  std::int64_t count = 0;  ///< of products
+  std::string valid_for;  ///< the kind of GPU and cuBLAS's version
+  std::string text;       ///< for use_product_choices
+  ProductCounts counts;
 };
 /// The choices for the products that the queue has run.
 ProductChoices product_choices(const CudaQueue& queue);

@@ -1,5 +1,6 @@
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/ops/cuda_ops_table.h"
+#include "hgtrain/ops/gemm.h"
 
 #include "attention_cudnn.h"
 #include "gemm_plans.h"
@@ -19,11 +20,19 @@ CudaResult set_product_timing(CudaStreamState* stream, ProductTiming timing) {
 }
 
 CudaResult product_choices(CudaStreamState* stream, void* to,
-                           void (*take)(void*, const char*, const char*, std::int64_t)) {
+                           void (*take)(void*, const char*, const char*, const ProductCounts&)) {
   return guarded([&] {
     const GemmChoices choices = choices_of(*stream);
-    const std::string& basis = plans_of(*stream).cache->basis();
-    take(to, basis.c_str(), to_text(basis, choices).c_str(), std::ssize(choices));
+    const GemmPlans& plans = plans_of(*stream);
+    const std::string& basis = plans.cache->basis();
+    ProductCounts counts;
+    for (const auto& [shape, plan] : plans.plans) {
+      const bool is_chosen = choices.contains(shape.text());
+      counts.chosen += is_chosen;
+      counts.unfused += is_chosen && !plan.algorithm;
+      counts.untimed += !is_chosen;
+    }
+    take(to, basis.c_str(), to_text(basis, choices).c_str(), counts);
   });
 }
 
