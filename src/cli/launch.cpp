@@ -135,11 +135,12 @@ class Launch final : public Command {
         show(rank, kind, body);
         if (kind == "spawned") detachment.start(spec_.log_dir, spec_.log_dir + "/detached.log");
       };
-    try {
-      const Verdict verdict = run_job(spec_);
+    spec_.on_end = [&](const Verdict& verdict) {
       print_for_all(verdict.render());
       record.finish(verdict);
-      return verdict.exit_code;
+    };
+    try {
+      return run_job(spec_).exit_code;
     } catch (const Error& e) {
       record.finish(e);
       throw;

@@ -379,10 +379,9 @@ class Train final : public Command {
     };
     spec.socket = &socket;
     spec.add_status = [&view](nlohmann::json& status) { view.add_status(status); };
+    spec.on_end = [&view](const Verdict& verdict) { view.finish(verdict); };
     try {
-      const Verdict verdict = run_job(spec);
-      view.finish(verdict);
-      return verdict.exit_code;
+      return run_job(spec).exit_code;
     } catch (const Error& e) {
       view.cannot_start(e);
       throw;

@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <iostream>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,7 +17,7 @@ namespace hgt {
 namespace {
 
 constexpr std::size_t kFullBytes = 1 << 20;
-// What poll() promises room for in a pipe: more could block.
+// What poll() promises room for in a pipe: more could block, if that could not be opened again.
 constexpr std::size_t kMaxWriteBytes = 4096;
 
 bool can_take(int fd) {
@@ -27,30 +29,88 @@ const char* name_of(int fd) {
   return fd == STDOUT_FILENO ? "stdout" : "stderr";
 }
 
-int duplicate(int fd) {
-  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (copy < 0) throw std::system_error(errno, std::generic_category(), name_of(fd));
-  return copy;
+OwnedFd reopen(int fd, mode_t mode) {
+  if (!S_ISFIFO(mode) && isatty(fd) == 0) return OwnedFd();
+  return OwnedFd(open(fmt::format("/proc/self/fd/{}", fd).c_str(),
+                      O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }
 
 }  // namespace
 
 ConsoleQueue::Output::Output(asio::io_context& io, int descriptor) : fd(descriptor), events(io) {
   struct stat status {};
-  if (fstat(fd, &status) != 0)
-    gone = true;  // closed from the start: nobody wants to read it
-  else if (!S_ISREG(status.st_mode))
-    events.assign(duplicate(fd));
+  if (fstat(fd, &status) != 0) {
+    gone = has_reported = true;  // closed from the start: nobody wants to read it
+    return;
+  }
+  reopened = reopen(fd, status.st_mode);
+  OwnedFd watch(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event writable{.events = EPOLLOUT, .data = {}};
+  if (epoll_ctl(watch.get(), EPOLL_CTL_ADD, target(), &writable) == 0)
+    events.assign(watch.release());
+}
+
+ConsoleQueue::Cerr::int_type ConsoleQueue::Cerr::overflow(int_type character) {
+  const char text = traits_type::to_char_type(character);
+  xsputn(&text, 1);
+  return traits_type::not_eof(character);
+}
+
+std::streamsize ConsoleQueue::Cerr::xsputn(const char* text, std::streamsize bytes) {
+  queue_.say({text, static_cast<std::size_t>(bytes)});
+  return bytes;
 }
 
 ConsoleQueue::ConsoleQueue(asio::io_context& io, Events events)
-    : events_(std::move(events)), outputs_{Output(io, STDOUT_FILENO), Output(io, STDERR_FILENO)} {}
+    : events_(std::move(events)), outputs_{Output(io, STDOUT_FILENO), Output(io, STDERR_FILENO)} {
+  if (outputs_[OutputSink::kErr].events.is_open()) before_ = std::cerr.rdbuf(&cerr_);
+}
+
+ConsoleQueue::~ConsoleQueue() {
+  if (before_) std::cerr.rdbuf(before_);
+}
 
 void ConsoleQueue::write(Stream stream, std::string_view text) {
   Output& output = outputs_[stream];
-  if (output.gone) return;
-  output.queue.append(text);
-  if (!output.waiting) pump(output);
+  if (output.gone) return report_gone(output);
+  output.has_output = true;
+  add(output, text);
+}
+
+void ConsoleQueue::say(std::string_view text) {
+  Output& output = outputs_[OutputSink::kErr];
+  if (output.gone || text.empty()) return;
+  // A line comes in pieces; a progress line that is drawn again is one, too.
+  if (std::exchange(at_line_start_, text.ends_with('\n')) || text.starts_with('\r'))
+    is_leaving_out_ = !keeps_all_ && output.queue.size() > (is_leaving_out_ ? 0 : kMostUnread);
+  if (is_leaving_out_) {
+    missing_lines_ += std::ranges::count(text, '\n');
+  } else {
+    say_what_is_missing();
+    add(output, text);
+  }
+}
+
+void ConsoleQueue::say_what_is_missing() {
+  if (const std::int64_t lines = std::exchange(missing_lines_, 0); lines > 0)
+    add(outputs_[OutputSink::kErr],
+        fmt::format("hgtrain: {} lines are missing here, because nobody read them in time\n",
+                    lines));
+}
+
+void ConsoleQueue::keep_last_lines() {
+  keeps_all_ = true;
+  say_what_is_missing();
+}
+
+void ConsoleQueue::give_up() {
+  const OwnedFd nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  for (Output& output : outputs_) {
+    if (output.queue.empty()) continue;
+    dup2(nowhere.get(), output.fd);
+    output.queue.clear();
+    output.gone = output.has_reported = true;
+  }
 }
 
 bool ConsoleQueue::is_full() const {
@@ -58,18 +118,22 @@ bool ConsoleQueue::is_full() const {
                      [](const Output& o) { return o.queue.size() > kFullBytes; });
 }
 
-bool ConsoleQueue::is_empty() const {
-  return std::all_of(outputs_.begin(), outputs_.end(),
-                     [](const Output& o) { return o.queue.empty(); });
+std::size_t ConsoleQueue::waiting_bytes() const {
+  return outputs_[0].queue.size() + outputs_[1].queue.size();
 }
 
 std::string ConsoleQueue::what_was_dropped() const {
   std::string out;
   for (const Output& output : outputs_)
     if (output.dropped_bytes > 0)
-      out += fmt::format("{}{} bytes of the workers' {} were dropped", out.empty() ? "" : ", ",
+      out += fmt::format("{}{} bytes of {} were dropped", out.empty() ? "" : ", ",
                          output.dropped_bytes, name_of(output.fd));
   return out;
+}
+
+void ConsoleQueue::add(Output& output, std::string_view text) {
+  output.queue.append(text);
+  if (!output.waiting) pump(output);
 }
 
 void ConsoleQueue::drop(Output& output, int error_number) {
@@ -77,19 +141,24 @@ void ConsoleQueue::drop(Output& output, int error_number) {
   output.gone = error_number == EPIPE;
   if (!output.gone) output.dropped_bytes += static_cast<std::int64_t>(output.queue.size());
   output.queue.clear();
-  if (output.gone) return events_.gone();
-  if (is_first)
+  if (output.gone && std::exchange(output.has_output, false)) return report_gone(output);
+  if (!output.gone && is_first)
     events_.failed(
         fmt::format("{} cannot be written: {}; the job continues, but what it prints is dropped",
                     name_of(output.fd), std::strerror(error_number)));
 }
 
+void ConsoleQueue::report_gone(Output& output) {
+  if (!std::exchange(output.has_reported, true)) events_.gone();
+}
+
 void ConsoleQueue::pump(Output& output) {
   std::size_t done = 0;
-  while (done < output.queue.size() && can_take(output.fd)) {
+  while (done < output.queue.size() && can_take(output.target())) {
     const std::size_t bytes = std::min(kMaxWriteBytes, output.queue.size() - done);
-    const ssize_t written = ::write(output.fd, output.queue.data() + done, bytes);
-    if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    const ssize_t written = ::write(output.target(), output.queue.data() + done, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) break;  // another program has filled it
     if (written < 0) {
       output.queue.erase(0, done);
       return drop(output, errno);
@@ -97,9 +166,10 @@ void ConsoleQueue::pump(Output& output) {
     done += static_cast<std::size_t>(written);
   }
   output.queue.erase(0, done);
+  output.has_output = output.has_output && !output.queue.empty();
   if (output.queue.empty()) return;
   output.waiting = true;
-  output.events.async_wait(asio::posix::stream_descriptor::wait_write,
+  output.events.async_wait(asio::posix::stream_descriptor::wait_read,
                            [this, &output](const std::error_code& error) {
                              output.waiting = false;
                              if (!error) pump(output);

@@ -5,6 +5,7 @@
 #include <exception>
 #include <fcntl.h>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -36,6 +37,10 @@ namespace hgt {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// How long a launcher that was asked to stop, or could not start the job, waits at its end for
+/// somebody to read what it has printed.
+constexpr std::chrono::seconds kReaderLimit{5};
 
 /// Orphans of the job become children of this process while this lives.
 class Subreaper {
@@ -137,6 +142,7 @@ class Job {
   void notice(const std::string& text) { spec_.on_event(-1, "notice", {{"text", text}}); }
 
   void on_returned(const std::string& host) {
+    if (done_) return;
     notice(fmt::format("host {} can be used now: it {}", host,
                        !roster_.can_grow() ? "is a spare"
                        : spec_.own_workers ? "joins after the next checkpoint"
@@ -184,11 +190,13 @@ class Job {
   }
 
   void give_up(const Error& why) {
+    if (std::exchange(done_, true)) return;
     cannot_start_ = why;
     end_loop(why.exit_code());
   }
 
   void on_ready() {
+    if (done_) return;
     spec_.num_workers = roster_.num_ranks();
     try {
       if (spec_.min_hosts == 0) spec_.shown_ranks.require_in(spec_.num_workers);
@@ -234,8 +242,8 @@ class Job {
 
   /// If there is no host to restart on, the last attempt is how the job ended.
   void on_unusable(const Error& why) {
-    if (restarts_ == 0) return give_up(why);
     if (done_) return;
+    if (restarts_ == 0) return give_up(why);
     verdict_.restarts = --restarts_;
     verdict_.exit_code = static_cast<int>(ErrorKind::kPeer);
     verdict_.no_restart = why.message();
@@ -249,6 +257,7 @@ class Job {
   }
 
   void on_finished() {
+    if (done_) return;
     output_.flush();
     verdict_ = coordinator_->verdict();
     log_info("attempt {} ended with exit code {}", restarts_, verdict_.exit_code);
@@ -275,23 +284,28 @@ class Job {
         spec_.num_workers == 1 ? "it" : fmt::format("all {} ranks", spec_.num_workers), count));
   }
 
-  /// The loop ends when what is queued for the console is out, or nobody wants to wait for that.
   void leave() {
     done_ = true;
-    drain_timer_.expires_after(std::chrono::milliseconds(console_.is_empty() ? 0 : 10));
-    drain_timer_.async_wait([this](const std::error_code&) {
-      if (console_.is_empty() || !killed_by_.empty()) return end();
-      leave();
-    });
-  }
-
-  void end() {
+    console_.keep_last_lines();
     if (const std::string dropped = console_.what_was_dropped(); !dropped.empty()) notice(dropped);
+    if (spec_.on_end) spec_.on_end(verdict_);
     end_loop(verdict_.exit_code);
   }
 
   void end_loop(int exit_code) {
-    roster_.dismiss(exit_code, [this] { io_.stop(); });
+    roster_.dismiss(exit_code, [this] { wait_for_reader(); });
+  }
+
+  /// The loop ends when what is queued for the console is out, or nobody wants to wait for that.
+  void wait_for_reader() {
+    const auto now = std::chrono::steady_clock::now();
+    const bool is_in_a_hurry = stopping_ || cannot_start_ || !killed_by_.empty();
+    const std::size_t before = std::exchange(unread_bytes_, console_.waiting_bytes());
+    if (!is_in_a_hurry || unread_bytes_ < before) give_up_at_ = now + kReaderLimit;
+    if (now >= give_up_at_) console_.give_up();
+    if (console_.waiting_bytes() == 0) return io_.stop();
+    reader_timer_.expires_after(std::chrono::milliseconds(10));
+    reader_timer_.async_wait([this](const std::error_code&) { wait_for_reader(); });
   }
 
   void on_signal(int signal) {
@@ -308,9 +322,12 @@ class Job {
 
   /// Acts on a signal, or on what asks for the same: `by` names it for the verdict.
   void obey(int signal, const std::string& by) {
+    if (done_) {
+      stopping_ = stopping_ || signal != SIGUSR2;
+      return;
+    }
     if (!coordinator_) return stop_without_ranks(signal, by);
     if (signal == SIGINT && ++interrupts_ >= 2) return kill_by("a second Ctrl-C");
-    if (done_) return;
     if (signal == SIGUSR2) return coordinator_->relay(signal, MessageKind::kCheckpoint);
     // A program that is not ours may take SIGUSR1 to mean anything: it need not stop the job.
     if (signal != SIGUSR1 || spec_.own_workers) {
@@ -328,7 +345,8 @@ class Job {
     verdict_.reason = fmt::format(
         "stopped by {} {}", by,
         restarts_ == 0 ? "before all hosts had answered" : "while it waited to restart");
-    end_loop(verdict_.exit_code);
+    stopping_ = true;
+    leave();
   }
 
   void kill_by(const std::string& whom) {
@@ -358,7 +376,7 @@ class Job {
   }
 
   void stop(bool now) {
-    if (now && coordinator_)
+    if (now && coordinator_ && !done_)
       kill_by("hgtrain stop --now");
     else
       obey(SIGTERM, "hgtrain stop");
@@ -377,7 +395,7 @@ class Job {
   asio::io_context io_;
   JobSignals signals_;
   asio::posix::stream_descriptor requests_{io_};
-  asio::steady_timer drain_timer_{io_};
+  asio::steady_timer reader_timer_{io_};
   ConsoleQueue console_;
   MergedOutput output_{io_,
                        {[this](OutputSink::Stream stream, std::string_view text) {
@@ -392,7 +410,9 @@ class Job {
       spec_.host_lease,
       {[this] { on_ready(); }, [this](const Error& why) { on_unusable(why); },
        [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },
-       [this](AgentLink& link, const std::string& why) { coordinator_->on_lost(link, why); },
+       [this](AgentLink& link, const std::string& why) {
+         if (!done_) coordinator_->on_lost(link, why);
+       },
        [this](const std::string& host) { on_returned(host); },
        [this](const std::string& text) { notice(text); },
        [this](const std::string& host, int signal) { on_signal_at(host, signal); }}};
@@ -403,6 +423,8 @@ class Job {
   Verdict verdict_;
   int interrupts_ = 0;
   std::string killed_by_;  // who asked for the end at once
+  std::size_t unread_bytes_ = std::numeric_limits<std::size_t>::max();
+  std::chrono::steady_clock::time_point give_up_at_;  // if nothing more is read
   bool stopping_ = false;
   bool is_growing_ = false;  // the attempt was stopped for another one on more hosts
   bool console_gone_ = false;

@@ -133,7 +133,7 @@ TEST_CASE("a full disk under the output ends no job") {
   CHECK(std::filesystem::exists(done + "1"));
   if (where == ">/dev/full") {
     CHECK(run.says("hgtrain: stdout cannot be written: No space left on device"));
-    CHECK(run.says("hgtrain: 22 bytes of the workers' stdout were dropped"));
+    CHECK(run.says("hgtrain: 22 bytes of stdout were dropped"));
   }
 }
 

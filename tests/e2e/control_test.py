@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Other commands than the one that started a run: hgtrain status, logs, attach and stop. usage: control_test.py HGTRAIN"""
+import fcntl
 import json
 import os
 import pathlib
+import shutil
 import signal
 import tempfile
 import unittest
@@ -46,6 +48,37 @@ class Train(JobTest):
         status = self.status('runs/a')
         self.assertEqual((status['state'], status['step']), ('stopped', verdict['finished_steps']))
         self.assertIn('stopped, exit code 75', self.job.call('stop', 'runs/a'))
+
+    def start_unread(self, run):
+        """A run of which the console is a full pipe."""
+        process = self.job.start_training(run, *FOREVER, '--steps_per_print', 1)
+        fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+        self.job.wait_for_step(run, 100, process)
+        self.assertGreater(len(self.console(run)), 8192)
+        return process
+
+    def console(self, run):
+        """What logs/console.log says after the command line."""
+        return (self.job.folder / run / 'logs/console.log').read_text().split('\n', 1)[1]
+
+    def test_a_run_whose_console_nobody_reads_can_be_stopped(self):
+        for stop in lambda _: self.job.call('stop', 'a'), lambda process: process.send_signal(signal.SIGTERM):
+            process = self.start_unread('a')
+            stop(process)
+            self.assertEqual(process.wait(timeout=600), 75)
+            verdict = self.job.verdict('a')
+            self.assertEqual(self.job.checkpoints('a'), [f'step_{verdict["finished_steps"]:08}'])
+            self.assertIn(f'stopped after step {verdict["finished_steps"]}\n', self.console('a'))
+            self.assertIn('resume with: ', self.console('a'))
+            process.communicate()
+            shutil.rmtree(self.job.folder / 'a')
+
+    def test_what_nobody_read_for_a_while_is_shown_when_somebody_reads(self):
+        process = self.start_unread('a')
+        process.send_signal(signal.SIGTERM)
+        shown = process.communicate()[1]
+        self.assertEqual((process.returncode, shown), (75, self.console('a')))
+        self.assertIn('resume with: ', shown)
 
     def test_logs_of_a_run_that_runs_and_of_one_that_has_ended(self):
         log = (self.job.folder / 'whole/logs/rank_1.log').read_text()

@@ -1,12 +1,16 @@
 #include "console_queue.h"
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
-#include <poll.h>
+#include <iostream>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
+#include "full_pipe.h"
 #include "owned_fd.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
@@ -15,18 +19,40 @@ using namespace hgt;
 
 namespace {
 
-/// Puts `fd` in place of stdout for as long as it lives.
+/// Puts `fd` in place of stdout, or of `stream`, for as long as it lives.
 class StdoutAs {
  public:
-  explicit StdoutAs(int fd) : before_(dup(1)) {
+  explicit StdoutAs(int fd, int stream = STDOUT_FILENO) : stream_(stream), before_(dup(stream)) {
     fflush(stdout);
-    dup2(fd, 1);
+    dup2(fd, stream);
   }
-  ~StdoutAs() { dup2(before_.get(), 1); }
+  ~StdoutAs() { dup2(before_.get(), stream_); }
 
  private:
+  const int stream_;
   OwnedFd before_;
 };
+
+std::string read_some(int fd) {
+  std::string part(65536, '\0');
+  const ssize_t bytes = read(fd, part.data(), part.size());
+  REQUIRE(bytes > 0);
+  part.resize(static_cast<std::size_t>(bytes));
+  return part;
+}
+
+/// What a reader gets until all that waited is written, and a line after that.
+std::string read_all(FullPipe& pipe, asio::io_context& io, const ConsoleQueue& console) {
+  std::string got;
+  while (console.waiting_bytes() > 0) {
+    got += read_some(pipe.reader());
+    io.poll();
+    io.restart();
+  }
+  std::cerr << "read\n";
+  while (!got.ends_with("read\n")) got += read_some(pipe.reader());
+  return got.substr(got.find_first_not_of('.'));
+}
 
 }  // namespace
 
@@ -39,7 +65,7 @@ TEST_CASE("a file takes everything at once") {
     const StdoutAs stdout_as(file.get());
     ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
     console.write(OutputSink::kOut, text);
-    CHECK(console.is_empty());
+    CHECK(console.waiting_bytes() == 0);
   }
   CHECK(contents(folder / "out") == text);
 }
@@ -56,15 +82,13 @@ TEST_CASE("a pipe that nobody empties fills the queue, and never blocks") {
   CHECK(console.is_full());
   std::string got;
   while (got.size() < text.size()) {
-    char buffer[65536];
-    const ssize_t bytes = read(reader.get(), buffer, sizeof buffer);
-    REQUIRE(bytes > 0);
-    got.append(buffer, static_cast<std::size_t>(bytes));
+    got += read_some(reader.get());
     io.poll();
     io.restart();
   }
+  CHECK((fcntl(writer.get(), F_GETFL) & O_NONBLOCK) == 0);  // others may share it
   CHECK(got == text);
-  CHECK(console.is_empty());
+  CHECK(console.waiting_bytes() == 0);
 }
 
 TEST_CASE("a console without a reader is reported once, and further output is dropped") {
@@ -80,7 +104,7 @@ TEST_CASE("a console without a reader is reported once, and further output is dr
     ConsoleQueue console(io, {[&] { ++reports; }, [](const std::string&) {}});
     console.write(OutputSink::kOut, "a\n");
     console.write(OutputSink::kOut, "b\n");
-    CHECK(console.is_empty());
+    CHECK(console.waiting_bytes() == 0);
   }
   std::signal(SIGPIPE, before);
   CHECK(reports == 1);
@@ -104,11 +128,110 @@ TEST_CASE(
     console.write(OutputSink::kOut, "b\n");
     dup2(file.get(), 1);
     console.write(OutputSink::kOut, "c\n");
-    CHECK(console.is_empty());
+    CHECK(console.waiting_bytes() == 0);
     dropped = console.what_was_dropped();
   }
   CHECK(notices.size() == 1);
   CHECK_THAT(notices.at(0), Catch::Contains("stdout cannot be written: No space left on device"));
-  CHECK(dropped == "4 bytes of the workers' stdout were dropped");
+  CHECK(dropped == "4 bytes of stdout were dropped");
   CHECK(contents(folder / "out") == "c\n");
+}
+
+TEST_CASE("a terminal that nobody reads never blocks, and stays blocking for others") {
+  const OwnedFd screen(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(grantpt(screen.get()) == 0);
+  REQUIRE(unlockpt(screen.get()) == 0);
+  const OwnedFd terminal(open(ptsname(screen.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  asio::io_context io;
+  const StdoutAs stdout_as(terminal.get());
+  ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += "line " + std::to_string(i) + '\n';
+  console.write(OutputSink::kOut, text);
+  std::string got;
+  while (!got.ends_with("line 9999\r\n")) {
+    got += read_some(screen.get());
+    io.poll();
+    io.restart();
+  }
+  std::erase(got, '\r');
+  CHECK(got == text);
+  CHECK((fcntl(terminal.get(), F_GETFL) & O_NONBLOCK) == 0);
+}
+
+TEST_CASE("what this process prints waits for its reader, in order with the workers' stderr") {
+  FullPipe pipe;
+  asio::io_context io;
+  const StdoutAs stderr_as(pipe.writer(), STDERR_FILENO);
+  ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
+  std::cerr << "one" << ' ' << 1 << '\n';
+  console.write(OutputSink::kErr, "two\n");
+  std::cerr << "three\n";
+  CHECK(read_all(pipe, io, console) == "one 1\ntwo\nthree\nread\n");
+}
+
+TEST_CASE("lines that nobody reads for long are left out and counted, but not the last ones") {
+  FullPipe pipe;
+  asio::io_context io;
+  const StdoutAs stderr_as(pipe.writer(), STDERR_FILENO);
+  ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
+  const std::string line(1023, 'x');
+  for (std::size_t i = 0; i < 2 * ConsoleQueue::kMostUnread / 1024; ++i)
+    std::cerr << "\rprogress" << line.substr(0, 100) << '\r' << line << '\n';
+  CHECK(console.waiting_bytes() < ConsoleQueue::kMostUnread + 4096);
+  console.keep_last_lines();
+  std::cerr << "the verdict\n";
+  const std::string got = read_all(pipe, io, console);
+  const auto shown = std::ranges::count(got, '\n') - 3;
+  CHECK_THAT(got, Catch::EndsWith(fmt::format(
+                      "x\nhgtrain: {} lines are missing here, because nobody read them in time\n"
+                      "the verdict\nread\n",
+                      2 * ConsoleQueue::kMostUnread / 1024 - static_cast<std::size_t>(shown))));
+}
+
+TEST_CASE("after lines were left out, all are shown again once those that waited are read") {
+  FullPipe pipe;
+  asio::io_context io;
+  const StdoutAs stderr_as(pipe.writer(), STDERR_FILENO);
+  ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
+  std::cerr << std::string(ConsoleQueue::kMostUnread + 1, 'x') << '\n'
+            << "two\n"
+            << "three\n";
+  CHECK_THAT(read_all(pipe, io, console),
+             Catch::EndsWith("x\nhgtrain: 2 lines are missing here, because nobody read them in "
+                             "time\nread\n"));
+}
+
+TEST_CASE("if nobody reads what this process prints any more, only output of workers reports it") {
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  FullPipe pipe;
+  pipe.close_reader();
+  asio::io_context io;
+  int reports = 0;
+  {
+    const StdoutAs stderr_as(pipe.writer(), STDERR_FILENO);
+    ConsoleQueue console(io, {[&] { ++reports; }, [](const std::string&) { FAIL("failed"); }});
+    std::cerr << "a\n"
+              << "b\n";
+    CHECK(reports == 0);
+    console.write(OutputSink::kErr, "c\n");
+    console.write(OutputSink::kErr, "d\n");
+    CHECK(console.waiting_bytes() == 0);
+  }
+  std::signal(SIGPIPE, before);
+  CHECK(reports == 1);
+}
+
+TEST_CASE("after a console is given up, writing to it blocks nobody") {
+  FullPipe pipe;
+  asio::io_context io;
+  const StdoutAs stderr_as(pipe.writer(), STDERR_FILENO);
+  {
+    ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
+    std::cerr << "unread\n";
+    console.give_up();
+    CHECK(console.waiting_bytes() == 0);
+  }
+  std::cerr << "after it\n" << std::flush;
+  CHECK(std::cerr.good());
 }

@@ -2,6 +2,7 @@
 
 #include "hgtrain/launch/job_client.h"
 
+#include "full_pipe.h"
 #include "job_messages.h"
 #include "launcher_process.h"
 #include "listener.h"
@@ -203,6 +204,42 @@ TEST_CASE("neither a flood of output nor a client that does not read it delays h
   launcher.kill(SIGTERM);
   CHECK(launcher.wait() == 75);
   CHECK(launcher.out().size() > 200'000'000);
+}
+
+TEST_CASE("a job whose console nobody reads can be asked, and is stopped by a signal") {
+  const TemporaryFolder run;
+  FullPipe console;
+  LauncherProcess launcher({"--own", "--workers", "2", "--socket", run.path(), "--logs",
+                            run / "logs", "--", LAUNCH_PROBE, "stop"},
+                           console.writer());
+  REQUIRE(eventually([&] {
+    auto socket = JobClient::connect(run.path());
+    const auto status = socket ? socket->status() : std::nullopt;
+    return status && (*status)["ranks"].size() == 2 && (*status)["ranks"][1].contains("phase");
+  }));
+  launcher.kill(SIGTERM);
+  CHECK(launcher.wait() == 75);
+  CHECK(launcher.verdict()["outcome"] == "stopped");
+  CHECK(console.read_all().find_first_not_of('.') == std::string::npos);
+}
+
+TEST_CASE("a job that has ended waits for somebody to read its console, until it is stopped") {
+  FullPipe console;
+  const std::vector<std::string> args{"--workers", "1", "--", "/bin/sh", "-c", "echo output"};
+  SECTION("somebody reads") {
+    LauncherProcess launcher(args, console.writer());
+    REQUIRE(eventually([&] { return !launcher.file("verdict.json").empty(); }));
+    const std::string text = console.read_all();
+    CHECK(has(text, "event 0 spawned"));
+    CHECK(has(text, "output\n"));
+    CHECK(launcher.wait() == 0);
+  }
+  SECTION("nobody does") {
+    LauncherProcess launcher(args, console.writer());
+    REQUIRE(eventually([&] { return !launcher.file("verdict.json").empty(); }));
+    launcher.kill(SIGTERM);
+    CHECK(launcher.wait() == 0);
+  }
 }
 
 TEST_CASE("output that nobody reads any more stops the job") {

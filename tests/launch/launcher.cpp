@@ -10,11 +10,13 @@
 // FILE]] the program alone, on that host.
 #include <cstdio>
 #include <fstream>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <unistd.h>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
@@ -115,7 +117,7 @@ int main(int argc, char** argv) try {
   spec.on_event = [](int rank, std::string_view kind, const nlohmann::json& body) {
     if (rank >= 0 && kind == "notice")
       body.at("text").get<std::string>();  // as the real launcher would
-    std::fprintf(stderr, "event %d %s %s\n", rank, std::string(kind).c_str(), body.dump().c_str());
+    std::cerr << fmt::format("event {} {} {}\n", rank, kind, body.dump());
   };
   if (nodes > 0) {
     spec.hosts.assign(static_cast<std::size_t>(nodes), {.name = "?", .workers = spec.num_workers});
@@ -125,10 +127,11 @@ int main(int argc, char** argv) try {
     const hgt::LogSession log("node", hgt::LogLevel::kWarning, /*asynchronous=*/false);
     if (rendezvous.node != 0) return hgt::run_node(rendezvous, spec.hosts);
   }
-  const hgt::Verdict verdict = hgt::run_job(spec);
-  std::fputs(verdict.render("launcher").c_str(), stderr);
-  if (!verdict_path.empty()) std::ofstream(verdict_path) << nlohmann::json(verdict).dump();
-  return verdict.exit_code;
+  spec.on_end = [&](const hgt::Verdict& verdict) {
+    std::cerr << verdict.render("launcher");
+    if (!verdict_path.empty()) std::ofstream(verdict_path) << nlohmann::json(verdict).dump();
+  };
+  return hgt::run_job(spec).exit_code;
 } catch (const hgt::Error& e) {
   std::fputs(e.render("launcher").c_str(), stderr);
   return e.exit_code();

@@ -14,11 +14,12 @@
 namespace hgt {
 
 /// A launcher in its own process with a job, in a folder of its own. In its arguments a word
-/// "@NAME" is the path of NAME in that folder.
+/// "@NAME" is the path of NAME in that folder. If `console` is a descriptor, it prints there, and
+/// out() and err() are empty.
 class LauncherProcess {
  public:
-  explicit LauncherProcess(const std::vector<std::string>& args)
-      : process_(command(args, folder_), folder_.path()) {}
+  explicit LauncherProcess(const std::vector<std::string>& args, int console = -1)
+      : process_(command(args, folder_), folder_.path(), console) {}
 
   pid_t pid() const { return process_.pid(); }
   void kill(int signal) const { process_.kill(signal); }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "fake_ssh.h"
+#include "full_pipe.h"
 #include "launcher_process.h"
 
 using namespace hgt;
@@ -133,6 +134,19 @@ TEST_CASE("a signal to the agent of a host counts for the whole job") {
   for (int rank = 0; rank < 4; ++rank) CHECK(has(launcher.out(), fmt::format("saved {}", rank)));
   CHECK(has(launcher.err(), "SIGTERM on host b counts for the whole job"));
   CHECK(has(launcher.err(), "stopped by SIGTERM on host b"));
+}
+
+TEST_CASE("a console that nobody reads delays no heartbeat to the hosts") {
+  const FakeSsh ssh(
+      "case $host in a) n=1;; *) n=2;; esac; "
+      "SSH_CONNECTION=\"10.0.0.9 1 10.0.0.$n 22\" sh -c \"$last\"");
+  FullPipe console;
+  LauncherProcess launcher(
+      {"--hosts", "a,b", "--lease", "5000", "--", "/bin/sh", "-c", "sleep 8; echo over"},
+      console.writer());
+  REQUIRE(eventually([&] { return !launcher.file("verdict.json").empty(); }));
+  CHECK(has(console.read_all(), "over\n"));
+  CHECK(launcher.wait() == 0);
 }
 
 TEST_CASE(

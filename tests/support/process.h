@@ -44,14 +44,17 @@ inline bool is_alive(pid_t pid) {
 /// A program with stdout and stderr in files, killed at the end of the test if it still runs.
 class Process {
  public:
-  /// `folder` gets the files `out` and `err`.
-  Process(const std::vector<std::string>& argv, const std::string& folder)
+  /// `folder` gets the files `out` and `err`. If `console` is a descriptor, both streams go there.
+  Process(const std::vector<std::string>& argv, const std::string& folder, int console = -1)
       : out_path_(folder + "/out"), err_path_(folder + "/err") {
     pid_ = fork();
     REQUIRE(pid_ >= 0);
     if (pid_ > 0) return;
-    dup2(open(out_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666), 1);
-    dup2(open(err_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666), 2);
+    const auto redirect = [console](int fd, const std::string& path) {
+      dup2(console >= 0 ? console : open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666), fd);
+    };
+    redirect(1, out_path_);
+    redirect(2, err_path_);
     std::vector<char*> words;
     for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);

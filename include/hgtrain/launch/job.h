@@ -95,6 +95,11 @@ struct JobSpec {
   /// once, for the first signal that asks the job to stop.
   std::function<void(int rank, std::string_view kind, const nlohmann::json& body)> on_event;
 
+  /// Called on the thread of run_job with how the job ended, restarts included, before run_job
+  /// returns the same. What it prints can still wait for a reader without standing still. May be
+  /// empty; not called if run_job throws.
+  std::function<void(const Verdict& verdict)> on_end;
+
   /// The socket by which other commands reach the job; nullptr = they cannot. It must outlive
   /// run_job().
   JobSocket* socket = nullptr;
@@ -154,6 +159,12 @@ std::string program_of_environment(const JobSpec& spec);
 /// Signals while it runs: SIGTERM, SIGINT, SIGHUP and SIGUSR1 stop the job, and SIGUSR2 requests a
 /// checkpoint. If the program is not hgtrain's, each of these and SIGQUIT is passed on to it
 /// instead. A second SIGINT kills the job. On return the previous signal handlers are restored.
+///
+/// While it runs, std::cerr never blocks, so a console that nobody reads (a stopped terminal, a
+/// full pipe) delays no signal and no heartbeat: what is printed waits, and if it becomes too much,
+/// lines are left out and counted. At the end it waits until all is read. If the job has been asked
+/// to stop, or is then, it waits only as long as something is read every 5 s, and stdout and stderr
+/// lead nowhere after that.
 ///
 /// With `hosts`, one ssh process a host (except for this machine) carries the stream to `hgtrain
 /// agent` there. Error(kDevice) names each host that cannot be used, and why. If a host is lost
