@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -198,6 +199,16 @@ std::vector<std::string> take_program(std::vector<std::string>& args) {
   return rest;
 }
 
+/// Takes out what means that a flag is not given: deepspeed's defaults, which wrappers write out.
+void drop_deepspeed_defaults(std::vector<std::string>& args, std::string_view command) {
+  if (command != "train" && command != "launch") return;
+  for (const std::string flag : {"--num_nodes", "--num_gpus"}) {
+    std::erase(args, flag + "=-1");
+    const auto pair = std::ranges::search(args, std::array{flag, std::string("-1")});
+    args.erase(pair.begin(), pair.end());
+  }
+}
+
 /// The command's own options, those of every command, and those of other launchers that change
 /// nothing, which help does not list.
 void declare(CLI::App& app, Command& command, std::string& log_level) {
@@ -289,6 +300,7 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
     rest = take_program(args);
   }
   std::transform(args.begin(), args.end(), args.begin(), with_underscores);
+  drop_deepspeed_defaults(args, command.name());
 
   if (command.rest() == Command::Rest::kOverrides) rest = take_overrides(args, flag_names(app));
   if (asks_for_help(args)) {

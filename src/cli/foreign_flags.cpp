@@ -92,7 +92,6 @@ constexpr ForeignFlag kLaunching[] = {
     {"--prefix_timestamp", "leave it out; `| ts` puts the time before each line"},
     {"--prefix_output_with_timestamp", "leave it out; `| ts` puts the time before each line"},
     {"--tag_output", "leave it out: each line begins with its rank"},
-    {"--standalone", "leave it out: workers of one machine always find each other"},
     {"--local_rank", "leave it out: each worker gets its number as LOCAL_RANK"},
     {"--virtual_local_rank",
      "each worker sees all GPUs of its host; for one GPU each: -- sh -c "
@@ -131,6 +130,7 @@ constexpr ForeignFlag kProgram[] = {
     {"--output_filename", kLogs},
 };
 constexpr ForeignFlag kTraining[] = {
+    {"--standalone", "leave it out: workers of one machine always find each other"},
     {"--role", "leave it out: each log is called as its rank"},
     {"--shutdown_timeout", "leave it out: workers have 30 s from SIGTERM to SIGKILL"},
     {"--local_ranks_filter", kShow},
@@ -228,19 +228,18 @@ std::span<const IdleFlag> idle_flags(std::string_view command) {
 }
 
 std::string hint_for_flag(std::string_view command, std::string_view flag) {
-  if (command == "config check" || command == "config show") {
-    const std::string reading = hint_in(kReading, flag);
-    return reading.empty() && flag.size() > 2 ? hint_from_keys(flag.substr(2)) : reading;
-  }
+  const auto or_from_keys = [&](std::string hint) {
+    return hint.empty() && flag.size() > 2 ? hint_from_keys(flag.substr(2)) : hint;
+  };
+  if (command == "config check" || command == "config show")
+    return or_from_keys(hint_in(kReading, flag));
   if (command == "data prepare") return hint_in(kPreparing, flag);
   if (command == "generate") return hint_in(kGenerating, flag);
   if (command.starts_with("submit ")) return hint_in(kSubmitting, flag);
   if (command != "train" && command != "launch") return "";
   std::string hint = hint_in(kLaunching, flag);
   if (!hint.empty()) return hint;
-  if (command == "launch") return hint_in(kProgram, flag);
-  std::string training = hint_in(kTraining, flag);
-  return training.empty() && flag.size() > 2 ? hint_from_keys(flag.substr(2)) : training;
+  return command == "launch" ? hint_in(kProgram, flag) : or_from_keys(hint_in(kTraining, flag));
 }
 
 std::string hint_for_script(const std::string& word) {
@@ -268,12 +267,7 @@ std::string hint_for_word(std::string_view command, const std::string& word) {
                ? fmt::format("use --model {} --prompt TEXT", typed)
                : fmt::format("use --model FOLDER --prompt {}", typed);
   if (command == "launch")
-    return script.empty()
-               ? fmt::format("put -- before the program: hgtrain launch ... -- {} ...", typed)
-               : fmt::format(
-                     "put -- and the interpreter before the script: hgtrain launch ... -- "
-                     "python3 {} ...",
-                     typed);
+    return fmt::format("put -- before the program: hgtrain launch ... -- {} ...", typed);
   return "";
 }
 

@@ -280,9 +280,8 @@ void take_rdzv_conf(HostFlags& flags) {
   if (flags.node_rank && !flags.join_timeout_seconds) flags.join_timeout_seconds = join_timeout;
 }
 
-std::optional<int> start_nodes(const HostFlags& flags, std::vector<std::string> exports,
-                               bool dry_run) {
-  const std::string& launcher = flags.launcher;
+std::optional<int> start_nodes(HostFlags flags, std::vector<std::string> exports, bool dry_run) {
+  const std::string& launcher = flags.launcher = lower(flags.launcher);
   if (launcher.empty() || launcher == "ssh" || launcher == "pdsh") return std::nullopt;
   const bool is_slurm = launcher == "slurm";
   if (!is_slurm && launcher != "openmpi")

@@ -34,11 +34,10 @@ std::vector<std::string> without_switches(std::vector<std::string> words,
 std::vector<std::string> with_dashes(
     const std::vector<std::string>& words,
     const std::function<bool(const std::string& flag, const std::string& next)>& takes_value) {
-  if (std::ranges::find(words, "--") != words.end()) return words;
   bool is_module = false, is_bare = false;
   std::vector<std::string> out;
   auto word = words.begin();
-  for (; word != words.end() && word->starts_with('-'); ++word) {
+  for (; word != words.end() && word->starts_with('-') && *word != "--"; ++word) {
     if (*word == "-m" || *word == "--module") {
       is_module = true;
     } else if (*word == "--no_python" || *word == "--no-python") {
@@ -48,6 +47,8 @@ std::vector<std::string> with_dashes(
       if (word + 1 != words.end() && takes_value(word[0], word[1])) out.push_back(*++word);
     }
   }
+  const bool is_marked = word != words.end() && *word == "--";
+  if (is_marked && (is_module || is_bare)) ++word;
   if (word == words.end() || !(is_module || is_bare || word->ends_with(".py"))) return words;
   if (is_module && is_bare)
     throw Error(ErrorKind::kConfig, "--module and --no_python are both given",
@@ -55,6 +56,8 @@ std::vector<std::string> with_dashes(
   out.emplace_back("--");
   if (!is_bare) out.emplace_back("python3");
   if (is_module) out.emplace_back("-m");
+  out.push_back(*word++);
+  if (!is_marked && word != words.end() && *word == "--") ++word;  // as Python's argparse does
   out.insert(out.end(), word, words.end());
   return out;
 }

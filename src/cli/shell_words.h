@@ -16,8 +16,9 @@ std::vector<std::string> without_switches(std::vector<std::string> words,
 
 /// The words of `launch` with -- before the program, if they name a script as torchrun and
 /// deepspeed take it: FILE.py or, if -m is among the flags before it, MODULE, which python3 runs;
-/// or PROGRAM, if --no_python is. `takes_value(flag, next)` says whether `next` is the flag's
-/// value. Error(kConfig) if both -m and --no_python are given.
+/// or PROGRAM, if --no_python is. Two dashes right before or after that word count as torchrun's,
+/// which leaves them out. `takes_value(flag, next)` says whether `next` is the flag's value.
+/// Error(kConfig) if both -m and --no_python are given.
 std::vector<std::string> with_dashes(
     const std::vector<std::string>& words,
     const std::function<bool(const std::string& flag, const std::string& next)>& takes_value);

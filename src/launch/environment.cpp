@@ -48,12 +48,8 @@ std::map<std::string, std::string> contract(const JobSpec& spec, int rank, int a
 }
 
 void refuse_contract_names(const JobSpec& spec) {
-  auto names = contract(spec, 0, 0, {});
-  names["HGTRAIN_CONTROL_FD"] = names["HGTRAIN_JOB_KEY"] = "";
   for (const auto& [name, value] : spec.env) {
-    if (names.count(name))
-      throw Error(ErrorKind::kConfig, fmt::format("{} cannot be given: the launcher sets it", name),
-                  name == "MASTER_PORT" ? "use --master_port" : "");
+    if (const auto reserved = why_reserved(name)) throw Error(*reserved);
     if (name.empty() || name.find('=') != std::string::npos ||
         (name + value).find('\0') != std::string::npos)
       throw Error(ErrorKind::kConfig,
@@ -62,6 +58,16 @@ void refuse_contract_names(const JobSpec& spec) {
 }
 
 }  // namespace
+
+std::optional<Error> why_reserved(const std::string& name) {
+  auto names = contract({}, 0, 0, {});
+  names["HGTRAIN_CONTROL_FD"] = names["HGTRAIN_JOB_KEY"] = "";
+  if (!names.contains(name)) return std::nullopt;
+  return Error(ErrorKind::kConfig, fmt::format("{} cannot be given: the launcher sets it", name),
+               name == "MASTER_PORT"   ? "use --master_port"
+               : name == "MASTER_ADDR" ? "use --master_addr"
+                                       : "");
+}
 
 std::string error_file(const JobSpec& spec, int rank) {
   // Absolute: a program may change its folder before it fails.

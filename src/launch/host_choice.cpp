@@ -95,7 +95,7 @@ void refuse_without_hosts(const HostFlags& flags) {
       flags.master_addr != "localhost")
     wrong.add(refused(fmt::format("--master_addr {} needs --hosts", flags.master_addr),
                       "leave it out: the workers of this machine find each other at 127.0.0.1"));
-  if (flags.ssh_port != 0) wrong.add(refused("--ssh_port needs --hosts", "leave it out"));
+  if (flags.ssh_port) wrong.add(refused("--ssh_port needs --hosts", "leave it out"));
   if (flags.elastic_timeout) wrong.add(refused("--elastic_timeout needs --hosts", "leave it out"));
   wrong.throw_if_any();
 }
@@ -302,8 +302,8 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
     wrong.add(refused(fmt::format("--num_nodes {} is more than the number of hosts, {}",
                                   flags.num_nodes, num_hosts),
                       "leave it out for all hosts"));
-  if (flags.ssh_port < 0 || flags.ssh_port > 65535)
-    wrong.add(refused(fmt::format("--ssh_port {} is not a port", flags.ssh_port)));
+  if (const std::int64_t port = flags.ssh_port.value_or(1); port < 1 || port > 65535)
+    wrong.add(refused(fmt::format("--ssh_port {} is not between 1 and 65535", port)));
   if (flags.elastic_timeout && (*flags.elastic_timeout < 0 || *flags.elastic_timeout > kMaxTimeout))
     wrong.add(refused(fmt::format("--elastic_timeout {} is not a number of seconds from 0 to {}",
                                   *flags.elastic_timeout, kMaxTimeout)));
@@ -325,7 +325,7 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   if (flags.no_ssh && hosts.size() == 1)
     return {{.name = "localhost", .workers = hosts[0].workers, .devices = hosts[0].devices}};
   for (JobHost& host : hosts)
-    if (host.ssh_port == 0) host.ssh_port = static_cast<int>(flags.ssh_port);
+    if (host.ssh_port == 0) host.ssh_port = static_cast<int>(flags.ssh_port.value_or(0));
   const bool is_elastic = range.min > 0 || std::ranges::any_of(hosts, &JobHost::is_spare);
   if (flags.elastic_timeout && !is_elastic && !flags.restarts)
     throw refused("--elastic_timeout has no effect, because the job ends if it loses a host",

@@ -1,6 +1,7 @@
 #include "hgtrain/launch/hosts.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cctype>
 #include <charconv>
 #include <set>
@@ -11,6 +12,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/error_list.h"
+#include "hgtrain/base/utf8.h"
 
 #include "host_range.h"
 
@@ -40,6 +42,13 @@ bool is_odd(const std::string& text) {
          std::any_of(text.begin(), text.end(), [](unsigned char c) {
            return std::isspace(c) || std::iscntrl(c) || c == '[' || c == ']' || c == ',';
          });
+}
+
+/// Digits and dots that are no address of IPv4: the system would read 1.2.3 as 1.2.0.3.
+bool is_broken_address(const std::string& text) {
+  in_addr address{};
+  return text.find_first_not_of("0123456789.") == std::string::npos &&
+         inet_pton(AF_INET, text.c_str(), &address) != 1;
 }
 
 /// The name as ssh takes it: an address of IPv6 without the brackets that it has in lists.
@@ -156,7 +165,8 @@ class HostfileReader {
     } else if (key == "ssh_port") {
       host.ssh_port = number_in(value, "a port", 65535);
     } else if (key == "addr") {
-      if (is_odd(value)) throw refused(fmt::format("'{}' is not an address", value));
+      if (is_odd(value) || is_broken_address(value))
+        throw refused(fmt::format("'{}' is not an address", value));
       host.address = value;
     } else if (key == "iface") {
       if (is_odd(value)) throw refused(fmt::format("'{}' is not a network interface", value));
@@ -210,7 +220,7 @@ std::vector<JobHost> parse_hosts(const std::string& text) {
 
 std::vector<JobHost> parse_hostfile(const std::string& text, const std::string& path) {
   HostfileReader reader(path);
-  std::istringstream lines(text);
+  std::istringstream lines(std::string(without_byte_order_mark(text)));
   for (std::string line; std::getline(lines, line);) reader.read(line);
   return reader.hosts();
 }

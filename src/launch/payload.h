@@ -7,6 +7,7 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "hgtrain/base/error.h"
@@ -47,6 +48,14 @@ inline void put(std::string& out, const std::vector<std::int64_t>& list) {
 inline void put(std::string& out, const std::map<std::string, std::string>& map) {
   put(out, static_cast<std::uint32_t>(map.size()));
   for (const auto& [name, value] : map) {
+    put(out, name);
+    put(out, value);
+  }
+}
+
+inline void put(std::string& out, const std::vector<std::pair<std::string, std::string>>& list) {
+  put(out, static_cast<std::uint32_t>(list.size()));
+  for (const auto& [name, value] : list) {
     put(out, name);
     put(out, value);
   }
@@ -103,6 +112,16 @@ inline void take(std::string_view& rest, std::map<std::string, std::string>& map
     std::string name;
     take(rest, name);
     take(rest, map[name]);
+  }
+}
+
+inline void take(std::string_view& rest, std::vector<std::pair<std::string, std::string>>& list) {
+  std::uint32_t count = 0;
+  take(rest, count);
+  for (list.clear(); count > 0; --count) {
+    auto& [name, value] = list.emplace_back();
+    take(rest, name);
+    take(rest, value);
   }
 }
 

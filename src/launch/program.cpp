@@ -59,8 +59,10 @@ std::string program_of_first_line(const std::string& path) {
       std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; });
   if (!line.starts_with("#!") || !printable) return "";
   line.erase(0, std::max<std::size_t>(line.find_first_not_of(' ', 2), 2));
-  const std::string_view env = "/usr/bin/env ";
-  return line.starts_with(env) ? line.substr(env.size()) : line;
+  for (const std::string_view skipped : {"/usr/bin/env ", "-S"})
+    if (line.starts_with(skipped))
+      line.erase(0, std::min(line.find_first_not_of(' ', skipped.size()), line.size()));
+  return line;
 }
 
 /// What runs a script, by its name; "" if that is not known.

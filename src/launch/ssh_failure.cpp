@@ -113,6 +113,10 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
            "~/.ssh/config, needs none";
   if (says("Could not resolve hostname"))
     return "this name is neither in DNS, nor in /etc/hosts, nor in ~/.ssh/config";
+  if (says("Connection refused") && is_same_host(host.name, "localhost"))
+    return "localhost needs no ssh only if it is the only host: start an ssh server here "
+           "(--ssh_port says on which port), or type the command on each host, with --no_ssh and "
+           "its --node_rank";
   if (says("Connection refused"))
     return "the host is there, but no ssh server listens on that port: --ssh_port, or Port in "
            "~/.ssh/config, says which";

@@ -24,6 +24,12 @@ TEST_CASE("each maximal part that starts no character becomes U+FFFD") {
   CHECK(replace_invalid_utf8("\xF4\x90\x80\x80") == r + r + r + r);  // beyond U+10FFFF
 }
 
+TEST_CASE("a byte order mark is only that at the start") {
+  CHECK(without_byte_order_mark("\xEF\xBB\xBF"
+                                "a\xEF\xBB\xBF") == "a\xEF\xBB\xBF");
+  CHECK(without_byte_order_mark("\xEF\xBB") == "\xEF\xBB");
+}
+
 TEST_CASE("code points are read one after the other") {
   const std::string text = "a\u00e9\u6f22\U0001F600";
   std::size_t at = 0;

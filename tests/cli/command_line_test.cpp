@@ -161,7 +161,6 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"my run.json"}).ends_with("hgtrain --config 'my run.json'"));
   CHECK(refusal({"--config", "a.json", "--num_gpus", "1", "2"}) ==
         "'2' is one argument too many for train | a value that has blanks needs quotes");
-  CHECK(refusal({"launch", "w.py", "--", "x"}).find("-- python3 w.py") != std::string::npos);
   CHECK(refusal({"launch", "w.sh"}).find("-- w.sh") != std::string::npos);
   CHECK(refusal({"data", "prepare", "books"}).find("--input books") != std::string::npos);
   CHECK(refusal({"data", "prepare", "--output", "x"}) ==

@@ -13,6 +13,10 @@ TEST_CASE("a file of variables has a line for each") {
   CHECK(parse_environment_file("A=0\n# B=1\n\n B_2 = x=y z \r\nA=1\nC=\nD=\"$HOME\"", "f") ==
         expected);
   CHECK(parse_environment_file("", "f").empty());
+  CHECK(parse_environment_file("\xEF\xBB\xBF"
+                               "A=1",
+                               "f")
+            .contains("A"));
 }
 
 TEST_CASE("every malformed line of a file of variables is named, without its value") {
@@ -21,6 +25,22 @@ TEST_CASE("every malformed line of a file of variables is named, without its val
     CHECK_THROWS_WITH(parse_environment_file("A=1\n" + wrong + "\nB=secret", "dir/f"),
                       "dir/f:2: this line is not NAME=VALUE");
   }
+}
+
+TEST_CASE(
+    "a line of a file of variables that a shell would take, or the launcher sets, has its hint") {
+  const auto refusal = [](const std::string& line) {
+    try {
+      parse_environment_file("A=1\n" + line, "f");
+      return std::string();
+    } catch (const Error& e) {
+      return e.render();
+    }
+  };
+  CHECK_THAT(refusal("export A=1"), Catch::Contains("leave out `export`"));
+  CHECK_THAT(refusal("MASTER_ADDR=a"),
+             Catch::Contains("f:2: MASTER_ADDR cannot be given: the launcher sets it") &&
+                 Catch::Contains("--master_addr"));
 }
 
 TEST_CASE("files of variables count only if hosts are reached") {

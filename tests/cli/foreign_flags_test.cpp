@@ -30,6 +30,8 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   for (const char* flag : {"--tee", "--local_ranks_filter"})
     CHECK(hint_for_flag("train", flag).find("--show 0,2-5") != std::string::npos);
   CHECK(hint_for_flag("train", "--np").find("--num_workers N") != std::string::npos);
+  CHECK(hint_for_flag("train", "--standalone").starts_with("leave it out"));
+  CHECK(hint_for_flag("launch", "--standalone").empty());  // it has that flag
   CHECK(hint_for_flag("train", "--save") == "use --run_dir DIR");
   CHECK(hint_for_flag("train", "--load") == "use --resume auto, or --resume FOLDER");
   CHECK(hint_for_flag("train", "--eval_only") == "use hgtrain eval --config FILE");
@@ -103,7 +105,6 @@ TEST_CASE("the last part of a config key leads to the key") {
 
 TEST_CASE("a word without its flag leads to the flag") {
   CHECK(hint_for_word("data prepare", "my books") == "use --input 'my books'");
-  CHECK(hint_for_word("launch", "w.py").ends_with("hgtrain launch ... -- python3 w.py ..."));
   CHECK(hint_for_word("launch", "w.sh").ends_with("hgtrain launch ... -- w.sh ..."));
   CHECK(hint_for_word("train", "my.json") == "use hgtrain --config my.json");
   CHECK(hint_for_word("train", "w.py").find("launch ... -- python3 w.py ...") != std::string::npos);

@@ -317,6 +317,7 @@ TEST_CASE("--launcher openmpi needs hosts that mpirun can start, and mpirun") {
   CHECK(missing.says("there is no program 'mpirun' in PATH"));
   CHECK(missing.says("apt-get install openmpi-bin"));
   CHECK(Launch({"--launcher", "mpich", "--", "true"}).says("--launcher mpich is not built"));
+  CHECK(Launch({"--launcher", "OpenMPI", "--", "true"}).says("--launcher openmpi needs hosts"));
   const Launch dry = with({"--hosts", "b:1,a:2", "--dry_run"}, "export PATH=/nowhere NCCL_DEBUG=x");
   CHECK(dry.status == 0);
   CHECK(dry.out.find("--map-by seq --wdir ") != std::string::npos);
@@ -342,7 +343,11 @@ TEST_CASE("hosts get the variables of DeepSpeed's files") {
                  ": ONE TWO\n"));
   CHECK_FALSE(run.says("secret"));
   CHECK(with({"--hosts", "a:1", "--env", "TWO=mine"}).out == "home/mine\n");
-  CHECK(with({"--hosts", "a:1"}, "export DS_ENV_FILE=other").out == "/\n");
+  std::ofstream(home / "other") << "ONE=other\n";
+  CHECK(with({"--hosts", "a:1"}, "export DS_ENV_FILE=other").out == "other/\n");
+  const Launch nowhere = with({"--hosts", "a:1"}, "export DS_ENV_FILE=nowhere");
+  CHECK(nowhere.status == 2);
+  CHECK(nowhere.says("DS_ENV_FILE=nowhere: there is no such file, neither here nor in $HOME"));
   CHECK(with({"--num_workers", "1"}).out == "/\n");
   const Launch mpirun = with({"--launcher", "openmpi", "--hosts", "a,b", "--dry_run"});
   CHECK(mpirun.out.find(" -x ONE ") != std::string::npos);
@@ -351,6 +356,17 @@ TEST_CASE("hosts get the variables of DeepSpeed's files") {
   const Launch wrong = with({"--hosts", "a:1"});
   CHECK(wrong.status == 2);
   CHECK(wrong.says("./.deepspeed_env:2: this line is not NAME=VALUE"));
+}
+
+TEST_CASE("deepspeed's defaults mean that a flag is not given") {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"--num_nodes", "-1", "--num_gpus", "-1", "--", "echo", "-1"},
+        {"--num-nodes=-1", "--num_gpus=-1", "--", "echo", "-1"}}) {
+    const Launch run(args);
+    CHECK(run.status == 0);
+    CHECK(run.out.find("-1\n") != std::string::npos);
+  }
+  CHECK(Launch({"--num_gpus", "-2", "--", "true"}).says("--num_gpus -2 is not between 1 and"));
 }
 
 TEST_CASE("localhost alone is this machine, and needs no ssh") {

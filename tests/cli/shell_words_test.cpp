@@ -40,9 +40,17 @@ TEST_CASE("a script that is named as torchrun and deepspeed take it gets its das
         Words{"--num_gpus", "2", "--", "python3", "-m", "a.b", "--help"});
   CHECK(with_dashes({"--no_python", "--env", "A=w.py", "x"}) ==
         Words{"--env", "A=w.py", "--", "x"});
+  CHECK(with_dashes({"-m", "a.b", "--", "-x", "--"}) ==
+        Words{"--", "python3", "-m", "a.b", "-x", "--"});
+  CHECK(with_dashes({"w.py", "--", "--x"}) == Words{"--", "python3", "w.py", "--x"});
+  CHECK(with_dashes({"w.py", "a", "--", "--x"}) ==
+        Words{"--", "python3", "w.py", "a", "--", "--x"});
+  CHECK(with_dashes({"--no-python", "--", "./w.sh", "--", "x"}) ==
+        Words{"--", "./w.sh", "--", "x"});
   CHECK_THROWS_AS(with_dashes({"--module", "--no_python", "x"}), Error);
   for (const Words& same : {Words{"--num_workers", "2", "--", "w.py"},
-                            {"a.py", "--", "x"},
+                            {"w.sh", "--", "x"},
+                            {"-m", "--"},
                             {"w.sh"},
                             {"--env", "A=w.py"},
                             {"--env=w.py"},

@@ -135,10 +135,11 @@ TEST_CASE("numbers take the first hosts, and the first slots of each") {
   CHECK(chosen({.hosts = "a:4,b,c:2", .num_workers = 2}) == "a:2 b:2 c:2");
   check_says({.hosts = "a:4,b:2,c:1", .num_workers = 3},
              {"b has 2 slots", "c has 1 slot\n", "3 workers on each host"});
-  check_says(
-      {.hosts = "a,b", .num_nodes = "3", .ssh_port = 70000},
-      {"--num_nodes 3 is more than the number of hosts, 2", "--ssh_port 70000 is not a port"});
+  check_says({.hosts = "a,b", .num_nodes = "3", .ssh_port = 70000},
+             {"--num_nodes 3 is more than the number of hosts, 2",
+              "--ssh_port 70000 is not between 1 and 65535"});
   check_says({.hosts = "a", .num_nodes = "2"}, {"more than the number of hosts, 1"});
+  check_says({.hosts = "a", .ssh_port = 0}, {"--ssh_port 0 is not between 1 and 65535"});
 }
 
 TEST_CASE("a port of ssh's is that of the hosts that name none") {

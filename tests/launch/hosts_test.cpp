@@ -57,6 +57,13 @@ TEST_CASE("a hostfile of DeepSpeed's is read, comments and all") {
   CHECK((hosts[2].name == "fd00::2" && hosts[2].workers == 1));
 }
 
+TEST_CASE("a hostfile may begin with a byte order mark") {
+  CHECK(parse_hostfile("\xEF\xBB\xBF"
+                       "a slots=1\n",
+                       "hosts")[0]
+            .name == "a");
+}
+
 TEST_CASE("a line of a hostfile may say more about its hosts") {
   const auto hosts = parse_hostfile(
       "n[1-2] gpus=0-2,5 user=me slots=4 ssh_port=2222 iface=ib0\n"
@@ -86,6 +93,7 @@ TEST_CASE("everything that is wrong with a line is reported, and how to write it
       {"n[1-2 slots=1", {"'n[1-2' has no ]"}},
       {"n[1-2] slots=1 addr=10.0.0.1", {"addr=10.0.0.1 is the address of one host", "iface=NAME"}},
       {"a slots=1 addr= iface=-x", {"'' is not an address", "'-x' is not a network interface"}},
+      {"a slots=1 addr=1.2.3", {"'1.2.3' is not an address"}},
       {"a,b slots=1", {"'a,b' is not the name of a host"}},
   }));
   INFO(line);

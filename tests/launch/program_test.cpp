@@ -76,6 +76,7 @@ TEST_CASE("the program of a virtual environment is known, also if a script names
   make("venv/pyvenv.cfg", "");
   make("conda/conda-meta/history", "");
   make("script.py", "#!/usr/bin/env python3\nprint()\n");
+  make("split.py", "#! /usr/bin/env -S  python3 -u\nprint()\n");
   make("tool.sh", "#!/bin/sh\n");
   const auto found = [&](const std::string& program, const char* root) {
     JobSpec spec;
@@ -83,8 +84,8 @@ TEST_CASE("the program of a virtual environment is known, also if a script names
     spec.env["PATH"] = folder / root + "/bin:" + folder.path();
     return program_of_environment(spec);
   };
-  for (const std::string& program :
-       {std::string("python3"), folder / "script.py", std::string("script.py")}) {
+  for (const std::string& program : {std::string("python3"), folder / "script.py",
+                                     std::string("script.py"), folder / "split.py"}) {
     CHECK(found(program, "venv") == folder / "venv/bin/python3");
     CHECK(found(program, "conda") == folder / "conda/bin/python3");
     CHECK(found(program, "usr") == "");

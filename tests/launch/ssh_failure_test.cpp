@@ -99,6 +99,12 @@ TEST_CASE("a login shell that starts nothing has a hint of its own") {
              Catch::Contains("chsh"));
 }
 
+TEST_CASE("localhost among other hosts can do without an ssh server") {
+  CHECK_THAT(hint_for_ssh({.name = "localhost"},
+                          "ssh: connect to host localhost port 22: Connection refused"),
+             Catch::Contains("start an ssh server") && Catch::Contains("--no_ssh"));
+}
+
 TEST_CASE("what to type by hand has the host's user and port") {
   CHECK_THAT(hint_for_ssh({.name = "far", .user = "me", .ssh_port = 2222},
                           "Permission denied (publickey)."),

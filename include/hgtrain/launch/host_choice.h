@@ -31,9 +31,9 @@ struct HostFlags {
   std::optional<std::int64_t> elastic_timeout = {};  ///< seconds
   bool restarts = false;                             ///< the job may restart and wait for its hosts
   std::optional<std::int64_t> num_workers = {};      ///< on each host: the first of its slots
-  std::int64_t ssh_port = 0;     ///< the port for hosts without one of their own
-  std::string master_addr = {};  ///< the address of the first host that runs ranks
-  int master_port = 0;           ///< 0 = any free one
+  std::optional<std::int64_t> ssh_port = {};  ///< the port for hosts without one of their own
+  std::string master_addr = {};               ///< the address of the first host that runs ranks
+  int master_port = 0;                        ///< 0 = any free one
 
   /// For hosts on each of which the command was started (rendezvous_of()): the number of this one.
   bool no_ssh = false;                         ///< hosts are named, but not reached by ssh

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/launch/hosts.h"
 #include "hgtrain/launch/job_socket.h"
 #include "hgtrain/launch/pushed_files.h"
@@ -130,6 +131,10 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt,
                                      const RankPlace& place);
 /// The same for a rank of a job on one host.
 EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt);
+
+/// The error of a variable in JobSpec::env that the launcher sets itself; nullopt if `name` may be
+/// given.
+std::optional<Error> why_reserved(const std::string& name);
 
 /// The variables that the ranks of `host` get because of its entry in the hostfile.
 std::map<std::string, std::string> host_environment(const JobHost& host);

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "hgtrain/launch/hosts.h"
@@ -20,7 +21,7 @@ struct RemoteCommand {
   std::map<std::string, std::string> files;        ///< what `words` name as files: path and content
   std::string program;                             ///< program_of_environment() of what it starts
   /// DeepSpeed's files of variables where the command was typed (environment_file.h).
-  std::map<std::string, std::string> environment_files;
+  std::vector<std::pair<std::string, std::string>> environment_files;
   std::string host;  ///< where it runs, by the name that ssh knows
   static auto fields(auto& m) {
     return std::tie(m.words, m.folder, m.environment, m.files, m.program, m.environment_files,
