@@ -173,6 +173,7 @@ class Train final : public Command {
     take_this_machine(flags_);
     if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
     check_detach_flag(flags_.detach, flags_.dry_run, rendezvous_.has_value());
+    require_config_here();
     if (moves_to_first_host(flags_.detach, hosts_of(flags_))) {
       check_flags(flags_);
       return run_on_first_host(hosts_of(flags_), {}, {flags_.config, flags_.on_hosts.hostfile},
@@ -226,7 +227,19 @@ class Train final : public Command {
 
  private:
   /// A node that joins others needs no config: node 0's counts. Only one of them can read a pipe.
-  bool lacks_config() const { return flags_.config == "-" || !path_exists(flags_.config); }
+  bool lacks_config() const {
+    return flags_.config == "-" || !path_exists(flags_.config, ErrorKind::kConfig);
+  }
+
+  /// With hosts that ssh reaches, the config is read where the command is typed.
+  void require_config_here() const {
+    const bool is_piped = flags_.config.empty() || flags_.config == "-";
+    if (reaches_hosts(flags_.on_hosts) && !flags_.config_text && !is_piped && lacks_config())
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("there is no config {} on {}", flags_.config, host_name()),
+                  "if it lies on rank 0's host, as that of a run or of its copy may, type the "
+                  "command there; `hgtrain config init quickstart` writes a new one");
+  }
 
   void complete_rendezvous(const std::vector<std::string>& overrides) {
     check_flags(flags_);

@@ -321,6 +321,29 @@ void add_disk_notice(const std::string& run_dir, TrainPlan& plan) {
         "free some, or name a folder on another disk: --run_dir DIR"));
 }
 
+/// Error(kConfig) if `copy`, the folder of checkpoint.copy_to, would be lost with the run folder,
+/// or is seen here not to be a folder.
+void check_copy_folder(const std::string& copy, const std::string& run_dir, bool is_here) {
+  namespace fs = std::filesystem;
+  const std::string hint = "name another folder in checkpoint.copy_to, on another disk";
+  std::error_code error;
+  fs::path there = fs::weakly_canonical(fs::absolute(copy), error);
+  const fs::path run = error ? fs::path() : fs::weakly_canonical(fs::absolute(run_dir), error);
+  if (error) return;  // the run will say why
+  const fs::path from_run = there.lexically_relative(run);
+  if (from_run != "." && !from_run.empty() && *from_run.begin() != "..")  // ".": nothing is copied
+    throw Error(ErrorKind::kConfig,
+                fmt::format("checkpoint.copy_to {} lies in the run folder, with which it would be "
+                            "lost",
+                            copy),
+                hint);
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  if (is_here && !fs::is_directory(there, error) && !error)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("checkpoint.copy_to {}: {} is not a folder", copy, there.string()),
+                hint);
+}
+
 }  // namespace
 
 LoadResult load_config_of(const TrainFlags& flags, const LoadOptions& options) {
@@ -408,7 +431,10 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
       make_layout(plan.config.parallelism, plan.workers).data_size;
   if (!flags.dry_run || (plan.config.model.vocab_size == 0 && flags.is_data_here))
     complete_from_data(plan, saved);
-  if (!flags.dry_run && hosts_of(flags).empty()) add_disk_notice(flags.run_dir, plan);
+  const bool is_here = hosts_of(flags).empty();
+  if (!flags.dry_run && is_here) add_disk_notice(flags.run_dir, plan);
+  if (const std::string& copy = plan.config.checkpoint.copy_to; !copy.empty())
+    check_copy_folder(copy, flags.run_dir, is_here && flags.is_data_here);
   // The epochs of a dry run are not counted in steps.
   if (const auto step = saved.empty() ? std::nullopt : saved_step(saved);
       step && plan.config.training.num_epochs == 0)

@@ -269,6 +269,15 @@ void add_default_notices(Loading& loading) {
 }
 
 /// Keys that training needs but a file made for DeepSpeed alone lacks.
+void check_copy(Loading& loading) {
+  const std::string& copy = loading.config().checkpoint.copy_to;
+  if (copy.starts_with('~'))
+    loading.problem_at(
+        Severity::kError, "checkpoint.copy_to",
+        fmt::format("checkpoint.copy_to = \"{}\" would be a folder called ~ here", copy),
+        "write the whole path: only a shell replaces ~");
+}
+
 void check_complete(Loading& loading) {
   const auto missing = [&](const char* what, const char* section) {
     loading.problem(Severity::kMissing, {}, what, "for example " + find_field(section)->example);
@@ -383,6 +392,7 @@ void check_together(Loading& loading) {
   check_warmup(loading);
   check_lengths(loading);
   check_best(loading);
+  check_copy(loading);
   check_complete(loading);
   add_default_notices(loading);
   tell_idle_split(loading);

@@ -21,6 +21,12 @@ TEST_CASE("keys that contradict each other are refused") {
                  "are both given"));
 }
 
+TEST_CASE("a folder for the copy of a run is a whole path") {
+  CHECK(contains(errors(R"({"checkpoint": {"copy_to": "~/copy"}})"),
+                 "would be a folder called ~ here"));
+  CHECK(errors(R"({"checkpoint": {"copy_to": "copy~"}})") == "");
+}
+
 TEST_CASE("a key that cannot have an effect is refused or gives a notice") {
   CHECK(contains(errors(R"({"bf16": {"enabled": true, "bf16_optimizer_states": true}})"),
                  "needs bf16.bf16_master_weights_and_grads"));

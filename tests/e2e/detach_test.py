@@ -178,7 +178,8 @@ class DetachTest(HostsCase):
         _, err = self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'true', hosts='shut,a', exit_code=3)
         self.assertIn('host shut cannot be used: ssh: connect to host', err)
         _, err = self.run_on_hosts('--detach', '--config', 'missing.json', hosts='a:1', command=('train',), exit_code=2)
-        self.assertIn('missing.json', err)
+        self.assertIn('there is no config missing.json on ', err)
+        self.assertIn("if it lies on rank 0's host", err)
 
     def connecting_job(self):
         """A job whose launcher on a waits for b, which cannot be reached."""

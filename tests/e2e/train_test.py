@@ -384,7 +384,9 @@ class TrainTest(job.JobTest):
                       self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'h100', '--model.n_embd', 1024,
                                     '--model.n_head', 2, exit_code=2))
         for flags, said in ((('--num_workers', 1, '--hardware.device', 'cuda'), 'starts CPU workers, but the device is cuda'),
-                            (('--num_gpus', 1, '--hardware.device', 'cpu'), '--num_gpus cannot be combined with --device cpu')):
+                            (('--num_gpus', 1, '--hardware.device', 'cpu'), '--num_gpus cannot be combined with --device cpu'),
+                            (('--checkpoint.copy_to', 'runs/config/copy'), 'copy_to runs/config/copy lies in the run folder'),
+                            (('--checkpoint.copy_to', 'config.json/copy'), 'config.json is not a folder')):
             self.assertIn(said, self.job.call('--config', 'config.json', '--dry_run', *flags, exit_code=2))
         on_gpus = self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run')
         self.assertIn('2 x 1 thread on cuda', on_gpus)
