@@ -161,7 +161,8 @@ std::string hosts_text(const SurveyResult& found, const HostsDiagnosis& diagnosi
       {"host", "workers", "CPUs", "memory", "GPUs", "driver", "network", "state"}};
   for (const SurveyedHost& host : hosts) {
     const HostFacts& facts = host.host.facts;
-    const std::string workers = fmt::to_string(host.host.spec.workers);
+    const int number = host.host.spec.workers;  // 0: neither flags nor the host have said
+    const std::string workers = number == 0 ? "-" : fmt::to_string(number);
     if (!host.why_unusable.empty())
       rows.push_back({host.host.spec.name, workers, "-", "-", "-", "-", "-", "cannot be used"});
     else

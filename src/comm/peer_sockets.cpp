@@ -39,7 +39,7 @@ constexpr std::int64_t kNoRouteNs = 10'000'000'000;
 
 constexpr const char* kConnectHint =
     "the hosts' firewalls must let the ranks connect to each other: hgtrain doctor --links, with "
-    "the hosts of the job's command, tries it";
+    "the hosts of the job's command, tries it; iface=NAME in a hostfile chooses another network";
 
 struct Address {
   sockaddr_storage storage{};

@@ -338,7 +338,7 @@ class Job {
   }
 
   void stop_without_ranks(int signal, const std::string& by) {
-    const auto exit_code = exit_code_without_ranks(signal, spec_.own_workers, restarts_ > 0);
+    const auto exit_code = exit_code_without_ranks(signal, spec_.own_workers);
     if (!exit_code) return notice(by + " has no effect, because no rank runs now");
     verdict_.outcome = Verdict::Outcome::kStopped;
     verdict_.exit_code = *exit_code;

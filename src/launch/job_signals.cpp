@@ -14,10 +14,9 @@ constexpr std::int64_t kSameSignalNs = 2'000'000'000;
 
 }  // namespace
 
-std::optional<int> exit_code_without_ranks(int signal, bool own_workers, bool has_begun) {
+std::optional<int> exit_code_without_ranks(int signal, bool own_workers) {
   if (signal == SIGUSR2 || (signal == SIGUSR1 && !own_workers)) return std::nullopt;
-  const bool can_resume = own_workers && (has_begun || signal != SIGINT);
-  return can_resume ? kExitStoppedEarly : 128 + signal;
+  return own_workers ? kExitStoppedEarly : 128 + signal;
 }
 
 JobSignals::Handlers::Handlers() {

@@ -11,10 +11,10 @@
 
 namespace hgt {
 
-/// The exit code if `signal` comes while no rank of the job runs, because it waits to begin or, if
-/// it `has_begun`, to begin again. A training that is stopped then can be resumed like one whose
-/// ranks have saved. nullopt: the signal ends nothing.
-std::optional<int> exit_code_without_ranks(int signal, bool own_workers, bool has_begun);
+/// The exit code if `signal` comes while no rank of the job runs, because it waits to begin or to
+/// begin again. A training that is stopped then can be started again like one whose ranks have
+/// saved. nullopt: the signal ends nothing.
+std::optional<int> exit_code_without_ranks(int signal, bool own_workers);
 
 /// The signals that a user or a scheduler sends to a job: those that this process receives while
 /// this object lives, and those that agents report (is_new()). Must outlive the loop. The

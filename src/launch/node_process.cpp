@@ -154,12 +154,9 @@ std::string join_frame(const Rendezvous& rendezvous, const std::vector<JobHost>&
 /// One connection to node 0, until it ends.
 class Connection {
  public:
-  /// `has_begun`: the job has run on this node before.
-  Connection(const Rendezvous& rendezvous, const JobGroup& group, Clock::time_point deadline,
-             bool has_begun)
+  Connection(const Rendezvous& rendezvous, const JobGroup& group, Clock::time_point deadline)
       : rendezvous_(rendezvous),
         group_(group),
-        has_begun_(has_begun),
         dialler_(io_, rendezvous, deadline),
         signals_(io_, [this](int signal) { on_signal(signal); }) {
     signals_.start();
@@ -190,7 +187,7 @@ class Connection {
  private:
   void on_signal(int signal) {
     if (agent_) return agent_->report_signal(signal);
-    const auto exit_code = exit_code_without_ranks(signal, rendezvous_.trains, has_begun_);
+    const auto exit_code = exit_code_without_ranks(signal, rendezvous_.trains);
     if (exit_code) throw StoppedBySignal{signal, *exit_code};
     tell("hgtrain: SIG{} has no effect, because no rank runs now\n", sigabbrev_np(signal));
   }
@@ -198,7 +195,6 @@ class Connection {
   asio::io_context io_;
   const Rendezvous& rendezvous_;
   const JobGroup& group_;
-  const bool has_begun_;
   Dialler dialler_;
   JobSignals signals_;
   std::optional<Agent> agent_;
@@ -213,9 +209,8 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) tr
   const std::string join = join_frame(rendezvous, hosts);
   const std::string place = address_text(rendezvous);
   Clock::time_point deadline = Clock::now() + rendezvous.join_timeout;
-  bool has_begun = false;
   for (std::chrono::milliseconds pause{0};; pause = kLongestPause) {
-    Connection connection(rendezvous, group, deadline, has_begun);
+    Connection connection(rendezvous, group, deadline);
     const std::string why = connection.run(join, pause);
     const Agent& agent = connection.agent();
     if (agent.exit_code()) return *agent.exit_code();
@@ -231,7 +226,6 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) tr
       tell("hgtrain: node 0 at {} is lost: {}; {} tries to join again\n", place, why,
            name_of(rendezvous));
       deadline = Clock::now() + rendezvous.join_timeout;
-      has_begun = true;
     }
   }
 } catch (const StoppedBySignal& stopped) {

@@ -397,7 +397,7 @@ class HostsTest(HostsCase):
         finally:
             sh('ip', '-n', inside, 'route', 'del', *answers)
         self.assertRegex(err, rf'cannot connect to rank \d at {self.hosts.fast}\.1, port \d+: it does not answer')
-        self.assertIn("the hosts' firewalls must let the ranks connect", err)
+        self.assertRegex(err, "the hosts' firewalls must let the ranks connect .* hgtrain doctor --links, .*; iface=NAME")
 
     def test_an_interface_that_a_host_lacks_is_an_error_that_lists_those_it_has(self):
         folder = self.prepare('interfaces', 3)

@@ -179,6 +179,7 @@ class PreflightTest(HostsCase):
             out, _ = self.run_on_hosts(hosts=None, command=('doctor', '--hostfile', 'hostfile'), exit_code=3)
             said, _ = self.run_on_hosts(hosts=None, command=('doctor', '--hostfile', 'hostfile', '--json'), exit_code=3)
             ready, _ = self.run_on_hosts('--json', hosts='a:3,b', command=('doctor',))
+            unknown, _ = self.run_on_hosts(hosts='a,refused', command=('doctor',), exit_code=3)
         finally:
             config.write_text(before)
         lines = out.splitlines()
@@ -186,6 +187,7 @@ class PreflightTest(HostsCase):
         self.assertRegex(lines[1], f'^a +3 +{os.cpu_count()} .* eth0, MTU 1500 +answers$')
         self.assertRegex(lines[2], '^node02 +1 .* fast, MTU 1500 +answers$')
         self.assertRegex(lines[3], '^refused +1 .*cannot be used$')
+        self.assertRegex(unknown, r'\nrefused +- +- .*cannot be used\n')
         self.assertIn('problem: host refused cannot be used: ssh: connect to host', out)
         self.assertIn('not ready', lines[-1])
         hosts = json.loads(said)['hosts']

@@ -329,6 +329,7 @@ TEST_CASE(
   };
   CHECK(ends({"--own"}, "SIGUSR2", SIGUSR2, SIGUSR1, "SIGUSR1") == 75);
   CHECK(ends({"--own"}, "SIGUSR2", SIGUSR2, SIGTERM, "SIGTERM") == 75);
-  CHECK(ends({"--own"}, "SIGUSR2", SIGUSR2, SIGINT, "SIGINT") == 130);
+  CHECK(ends({"--own"}, "SIGUSR2", SIGUSR2, SIGINT, "SIGINT") == 75);
+  CHECK(ends({}, "SIGUSR1", SIGUSR1, SIGINT, "SIGINT") == 130);
   CHECK(ends({}, "SIGUSR1", SIGUSR1, SIGTERM, "SIGTERM") == 143);
 }
