@@ -25,8 +25,10 @@ class Streams {
     }
     std::istringstream words(text);
     for (std::string word; std::getline(words, word, ',');) {
-      const std::size_t colon = std::min(word.find(':'), word.size() - 1);
-      const int rank = number(word.substr(0, colon)), streams = number(word.substr(colon + 1));
+      const std::size_t colon = word.find(':');
+      const bool is_pair = colon != std::string::npos;
+      const int rank = is_pair ? number(word.substr(0, colon)) : -1;
+      const int streams = is_pair ? number(word.substr(colon + 1)) : -1;
       if (rank < 0 || streams < 0 || streams > kBoth)
         throw Error(ErrorKind::kConfig, fmt::format("{} {} names no streams", flag, text),
                     "1 is stdout, 2 stderr, and 3 both: 3, or 0:3,1:1 for local ranks 0 and 1");

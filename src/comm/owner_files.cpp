@@ -17,21 +17,21 @@ namespace hgt {
 namespace {
 
 /// The stream between rank 0 and `rank`, for either of them.
-OwnedSocket connect_pair(ControlChannel& channel, const GroupOptions& options,
-                         const std::string& address, int rank) {
+OwnedFd connect_pair(ControlChannel& channel, const GroupOptions& options,
+                     const std::string& address, int rank) {
   GroupOptions pair = options;
   pair.group = fmt::format("{}: files for rank {}", options.group, rank);
   pair.members = {0, rank};
   pair.size = 2;
   pair.rank = options.rank == 0 ? 0 : 1;
-  std::vector<OwnedSocket> sockets = connect_peers(channel, pair, address);
-  OwnedSocket socket = std::move(sockets[static_cast<std::size_t>(1 - pair.rank)]);
+  std::vector<OwnedFd> sockets = connect_peers(channel, pair, address);
+  OwnedFd socket = std::move(sockets[static_cast<std::size_t>(1 - pair.rank)]);
   ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) & ~O_NONBLOCK);
   return socket;
 }
 
 /// Limits the time of each call to send or to receive.
-void limit_waits(const OwnedSocket& socket, std::chrono::milliseconds timeout) {
+void limit_waits(const OwnedFd& socket, std::chrono::milliseconds timeout) {
   const timeval limit{.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
     ::setsockopt(socket.get(), SOL_SOCKET, option, &limit, sizeof limit);
@@ -56,10 +56,10 @@ std::vector<std::string> paths_of_first(Communicator& world, const std::vector<s
 
 struct OwnerFiles::Served {
   struct Peer {
-    OwnedSocket socket;
+    OwnedFd socket;
     FileService service;
     std::jthread thread{};  ///< ends with the stream
-    Peer(OwnedSocket stream, const std::vector<std::string>& paths, FileOps& ops)
+    Peer(OwnedFd stream, const std::vector<std::string>& paths, FileOps& ops)
         : socket(std::move(stream)), service(paths, ops) {}
   };
   std::list<Peer> peers;
@@ -79,7 +79,7 @@ OwnerFiles::OwnerFiles(ControlChannel& channel, Communicator& world, const Group
     if (lacks[static_cast<std::size_t>(rank)] > 0) ranks_without_.push_back(rank);
   if (ranks_without_.empty() || (world.rank() > 0 && folders.are_here)) return;
   if (world.rank() > 0) {
-    OwnedSocket socket = connect_pair(channel, options, address, world.rank());
+    OwnedFd socket = connect_pair(channel, options, address, world.rank());
     limit_waits(socket, options.timeout);
     remote_.reset(new Remote{.ops = {std::move(socket), paths, "rank 0"}});
     return;

@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <sstream>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -28,12 +27,14 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kProofNs =
-    5'000'000'000;  // the time in which a connection must prove itself
-constexpr std::size_t kMaxStrangers =
-    64;  // unproven connections at a time; the oldest is dropped for one more
-constexpr std::int64_t kCheckNs = 100'000'000;      // whether the job is aborted
-constexpr std::int64_t kReportNs = 10'000'000'000;  // between lines about dropped connections
+// The time in which a connection must prove itself.
+constexpr std::int64_t kProofNs = 5'000'000'000;
+// Unproven connections at a time; the oldest is dropped for one more.
+constexpr std::size_t kMaxStrangers = 64;
+// Between looks whether the job is aborted.
+constexpr std::int64_t kCheckNs = 100'000'000;
+// Between lines about dropped connections.
+constexpr std::int64_t kReportNs = 10'000'000'000;
 // How long a host may have no route.
 constexpr std::int64_t kNoRouteNs = 10'000'000'000;
 
@@ -65,8 +66,8 @@ Address address_of(const std::string& host, const std::string& port) {
   throw Error(ErrorKind::kPeer, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
-OwnedSocket make_socket(int family) {
-  OwnedSocket out(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+OwnedFd make_socket(int family) {
+  OwnedFd out(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (out.get() < 0) throw_system("no socket to connect ranks");
   return out;
 }
@@ -103,7 +104,7 @@ class Meeting {
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
 
-  std::vector<OwnedSocket> run() {
+  std::vector<OwnedFd> run() {
     listen();
     for (int rank = 0; rank < options_.size; ++rank)
       if (rank != options_.rank) endpoints_[static_cast<std::size_t>(rank)] = endpoint_of(rank);
@@ -115,7 +116,7 @@ class Meeting {
  private:
   /// A connection that has not proved yet that it comes from a rank.
   struct Stranger {
-    OwnedSocket socket;
+    OwnedFd socket;
     std::int64_t since_ns;
     Proof proof{};
     std::size_t bytes = 0;
@@ -176,7 +177,7 @@ class Meeting {
   /// False if the rank hung up.
   bool call_once(int rank) {
     const Endpoint& peer = endpoints_[static_cast<std::size_t>(rank)];
-    OwnedSocket socket = connected(rank);
+    OwnedFd socket = connected(rank);
     const Proof proof = proof_of(peer.token, options_.rank);
     std::string_view out(reinterpret_cast<const char*>(&proof), sizeof proof);
     std::string answer;
@@ -204,11 +205,11 @@ class Meeting {
 
   /// Retries for a while if there is no route, which a host that was cut off lacks for some seconds
   /// after it can be reached again.
-  OwnedSocket connected(int rank) {
+  OwnedFd connected(int rank) {
     const std::int64_t patience_ns = now_ns() + kNoRouteNs;
     for (bool is_told = false;;) {
       int error = 0;
-      if (OwnedSocket socket = try_to_connect(rank, error); error == 0) return socket;
+      if (OwnedFd socket = try_to_connect(rank, error); error == 0) return socket;
       const std::string why = error == ETIMEDOUT ? "it does not answer" : std::strerror(error);
       const bool is_cut = error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT;
       const bool waits =
@@ -230,11 +231,11 @@ class Meeting {
   }
 
   /// A connected socket, or one with an error. The rank listens, so its host answers soon.
-  OwnedSocket try_to_connect(int rank, int& error) {
+  OwnedFd try_to_connect(int rank, int& error) {
     const Endpoint& peer = endpoints_[static_cast<std::size_t>(rank)];
     const std::int64_t patience_ns = now_ns() + std::chrono::nanoseconds(kMaxHostSilence).count();
     Address address = address_of(peer.address, peer.port);
-    OwnedSocket socket = make_socket(address.storage.ss_family);
+    OwnedFd socket = make_socket(address.storage.ss_family);
     error = ::connect(socket.get(), address.get(), address.length) == 0 ? 0 : errno;
     while (error == EINPROGRESS || error == EINTR) {
       pollfd ready{socket.get(), POLLOUT, 0};
@@ -249,7 +250,7 @@ class Meeting {
     return socket;
   }
 
-  void keep(int rank, OwnedSocket socket) {
+  void keep(int rank, OwnedFd socket) {
     const auto set = [&](int level, int option, int value) {
       ::setsockopt(socket.get(), level, option, &value, sizeof value);
     };
@@ -268,7 +269,7 @@ class Meeting {
     for (const Stranger& stranger : strangers_)
       sockets.push_back({stranger.socket.get(), POLLIN, 0});
     if (!wait_for(std::move(sockets))) throw_missing();
-    OwnedSocket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    OwnedFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.get() >= 0) strangers_.push_back({std::move(socket), now_ns()});
     int ranks = 0;
     std::erase_if(strangers_, [&](Stranger& stranger) {
@@ -289,7 +290,7 @@ class Meeting {
     const bool waits = bytes > 0 || (bytes < 0 && (errno == EAGAIN || errno == EINTR));
     if (stranger.bytes < sizeof(Proof) && waits && now_ns() - stranger.since_ns < kProofNs)
       return 0;
-    OwnedSocket socket = std::move(stranger.socket);
+    OwnedFd socket = std::move(stranger.socket);
     const int rank = stranger.bytes == sizeof(Proof) ? rank_in(stranger.proof) : -1;
     if (rank < 0) {
       ++dropped_;
@@ -337,9 +338,9 @@ class Meeting {
   const GroupOptions& options_;
   const std::int64_t until_ns_;
   Endpoint own_;
-  OwnedSocket listener_;
-  std::vector<OwnedSocket> sockets_;  // by rank
-  std::vector<Endpoint> endpoints_;   // by rank
+  OwnedFd listener_;
+  std::vector<OwnedFd> sockets_;     // by rank
+  std::vector<Endpoint> endpoints_;  // by rank
   std::list<Stranger> strangers_;
   int dropped_ = 0;  // since the last line about it
   std::int64_t reported_ns_ = -kReportNs;
@@ -347,12 +348,8 @@ class Meeting {
 
 }  // namespace
 
-OwnedSocket::~OwnedSocket() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-std::vector<OwnedSocket> connect_peers(ControlChannel& channel, const GroupOptions& options,
-                                       const std::string& address) {
+std::vector<OwnedFd> connect_peers(ControlChannel& channel, const GroupOptions& options,
+                                   const std::string& address) {
   return Meeting(channel, options, address).run();
 }
 

@@ -2,9 +2,9 @@
 
 #include <chrono>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/comm/connect.h"
 
 namespace hgt {
@@ -18,22 +18,6 @@ constexpr const char* kCutNetworkHint =
     "look at the network between the ranks' hosts: hgtrain doctor --links, with the hosts of the "
     "job's command, measures it";
 
-/// Closes its descriptor. -1: none.
-class OwnedSocket {
- public:
-  explicit OwnedSocket(int fd = -1) : fd_(fd) {}
-  OwnedSocket(OwnedSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OwnedSocket& operator=(OwnedSocket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~OwnedSocket();
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 /// Connects the ranks of a group over TCP, each with each, and returns the non-blocking streams by
 /// rank (none for this rank). Each rank listens at its numeric `address` on a port of its own until
 /// all have connected. It publishes the port and a random token for this group in the channel's
@@ -41,7 +25,7 @@ class OwnedSocket {
 /// does not do so within 5 s is dropped. A stream fails with ETIMEDOUT once the peer's host has
 /// been silent for kMaxHostSilence, unless bytes are on their way to it. Error(kPeer) if a rank
 /// does not come within the timeout, or its host does not answer for kMaxHostSilence.
-std::vector<OwnedSocket> connect_peers(ControlChannel& channel, const GroupOptions& options,
-                                       const std::string& address);
+std::vector<OwnedFd> connect_peers(ControlChannel& channel, const GroupOptions& options,
+                                   const std::string& address);
 
 }  // namespace hgt

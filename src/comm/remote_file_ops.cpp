@@ -50,7 +50,7 @@ std::span<const std::byte> bytes_in(const std::string& text) {
 
 }  // namespace
 
-void serve_files(const OwnedSocket& socket, FileService& service) {
+void serve_files(const OwnedFd& socket, FileService& service) {
   FileCall call;
   std::vector<std::byte> in, out;
   while (receive_all(socket.get(), bytes_in(call))) {

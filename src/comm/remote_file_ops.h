@@ -21,7 +21,7 @@ class RemoteFileOps final : public FileOps {
  public:
   /// `service` blocks, with a limit for each wait. `folders` are as full_path() makes them.
   /// `owner` names the other rank.
-  RemoteFileOps(OwnedSocket service, std::vector<std::string> folders, std::string owner)
+  RemoteFileOps(OwnedFd service, std::vector<std::string> folders, std::string owner)
       : service_(std::move(service)), folders_(std::move(folders)), owner_(std::move(owner)) {}
 
   int open(const char* path, int flags, mode_t mode) override;
@@ -58,7 +58,7 @@ class RemoteFileOps final : public FileOps {
                     std::size_t* got = nullptr);
   int call_on_path(FileCall::Kind kind, const std::string& path, mode_t mode = 0);
 
-  const OwnedSocket service_;
+  const OwnedFd service_;
   const std::vector<std::string> folders_;
   const std::string owner_;
   std::mutex calls_;  ///< held from a call to its answer
@@ -68,6 +68,6 @@ class RemoteFileOps final : public FileOps {
 };
 
 /// Answers the calls that come through the socket, which blocks, until it ends.
-void serve_files(const OwnedSocket& socket, FileService& service);
+void serve_files(const OwnedFd& socket, FileService& service);
 
 }  // namespace hgt

@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kPeerLeaveTimeout{5000};
 constexpr std::int64_t kLookNs = 1'000'000'000;  // between looks for silent hosts
 
 /// The numeric address at the other end.
-std::string address_of_peer(const OwnedSocket& socket) {
+std::string address_of_peer(const OwnedFd& socket) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
   char text[NI_MAXHOST] = "";
@@ -39,7 +39,7 @@ std::string address_of_peer(const OwnedSocket& socket) {
 /// Whether bytes are on their way that the other host has not acknowledged for too long. The kernel
 /// itself would wait for a quarter of an hour. TCP_USER_TIMEOUT does not serve here: it also counts
 /// the time in which a process that is stopped takes no bytes, though its host answers.
-bool is_unanswered(const OwnedSocket& socket) {
+bool is_unanswered(const OwnedFd& socket) {
   constexpr int kMinRepeats = 3;  // else this machine, too, may have stood still
   tcp_info info{};
   socklen_t length = sizeof info;
@@ -77,7 +77,7 @@ TcpTransport::TcpTransport(ControlChannel& channel, const GroupOptions& options,
       options_(options),
       peers_(static_cast<std::size_t>(options.size)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  std::vector<OwnedSocket> sockets = connect_peers(channel, options_, address);
+  std::vector<OwnedFd> sockets = connect_peers(channel, options_, address);
   for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
     peers_[peer].address = address_of_peer(sockets[peer]);
     peers_[peer].socket = std::move(sockets[peer]);

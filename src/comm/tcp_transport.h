@@ -70,7 +70,7 @@ class TcpTransport {
  private:
   /// The stream to a peer, and the transfers that wait for it in either direction, in order.
   struct Peer {
-    OwnedSocket socket;
+    OwnedFd socket;
     std::string address;  ///< of its host, which the kernel forgets if the stream fails
     std::deque<Transfer::State*> out, in;
   };
@@ -87,7 +87,7 @@ class TcpTransport {
   ControlChannel& channel_;
   const GroupOptions options_;
   std::vector<Peer> peers_;     ///< by rank; this rank's is not used
-  const OwnedSocket wake_;      ///< readable once abort() was called
+  const OwnedFd wake_;          ///< readable once abort() was called
   std::int64_t looked_ns_ = 0;  ///< for silent hosts
   std::atomic<bool> aborted_ = false;
 };

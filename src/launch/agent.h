@@ -11,6 +11,7 @@
 
 #include <asio/io_context.hpp>
 
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/machine/visible_gpus.h"
 
 #include "file_receiver.h"
@@ -19,7 +20,6 @@
 #include "link_probe.h"
 #include "local_ranks.h"
 #include "output_sink.h"
-#include "owned_fd.h"
 #include "ports.h"
 
 namespace hgt {

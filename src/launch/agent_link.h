@@ -11,13 +11,13 @@
 #include <asio/steady_timer.hpp>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/launch/preflight.h"
 
 #include "agent_messages.h"
 #include "frame_link.h"
 #include "lease.h"
 #include "output_sink.h"
-#include "owned_fd.h"
 
 namespace hgt {
 

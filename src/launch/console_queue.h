@@ -11,8 +11,9 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "hgtrain/base/owned_fd.h"
+
 #include "output_sink.h"
-#include "owned_fd.h"
 
 namespace hgt {
 

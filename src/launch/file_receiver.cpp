@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/base/xxh3.h"
 
 #include "hash_file.h"
-#include "owned_fd.h"
 
 namespace hgt {
 namespace {

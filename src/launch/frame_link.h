@@ -10,9 +10,9 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/wire/frame.h"
 
-#include "owned_fd.h"
 #include "payload.h"
 
 namespace hgt {

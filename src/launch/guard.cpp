@@ -110,8 +110,8 @@ class Guard {
     while (reap(0));
   }
 
-  /// The coordinator's lease of the parent ends at about the same time. It is to find a silent
-  /// connection, because one that has ended would have another reason.
+  /// The parent is killed later than its children: then the coordinator, whose lease of it ends at
+  /// about this time, gives it up as silent, and does not see its connection end for no reason.
   [[noreturn]] void end_with_parent() {
     constexpr unsigned kLaterSeconds = 5;
     kill_all();
@@ -261,6 +261,9 @@ pid_t wait_for_start(int rank, const std::string& path, int status_fd) {
     (value > 0 ? worker : error_number) = std::abs(value);
   }
   if (worker > 0 && error_number == 0) return worker;
+  if (worker == 0 && error_number == 0)
+    throw Error(ErrorKind::kDevice,
+                fmt::format("cannot start rank {}: its guard has ended first", rank));
   errno = error_number;
   if (worker == 0) throw_no_resources(rank, "no process");
   throw Error(ErrorKind::kConfig,
@@ -283,21 +286,20 @@ GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector
   if (raw_null.get() < 0) throw_no_resources(rank, "cannot open /dev/null");
   const OwnedFd null = lifted(rank, raw_null.get());
 
-  Prepared prepared{path.c_str(),
-                    pointers(argv),
-                    pointers(env),
-                    {},
-                    false,
-                    {null.get(), output.theirs.get(), errors.theirs.get(), control.theirs.get(),
-                     lifeline.theirs.get(), status.theirs.get()},
-                    group_fd,
-                    std::chrono::nanoseconds(lease).count(),
-                    kills_parent ? getpid() : 0,
-                    {}};
-  *fmt::format_to_n(prepared.name, sizeof prepared.name - 1, "guard-of-{}", rank).out = 0;
   struct sigaction hangup {};
   sigaction(SIGHUP, nullptr, &hangup);
-  prepared.ignore_hangup = hangup.sa_handler == SIG_IGN;
+  Prepared prepared{.path = path.c_str(),
+                    .argv = pointers(argv),
+                    .env = pointers(env),
+                    .name = {},
+                    .ignore_hangup = hangup.sa_handler == SIG_IGN,
+                    .fds = {null.get(), output.theirs.get(), errors.theirs.get(),
+                            control.theirs.get(), lifeline.theirs.get(), status.theirs.get()},
+                    .group_fd = group_fd,
+                    .lease_ns = std::chrono::nanoseconds(lease).count(),
+                    .parent = kills_parent ? getpid() : 0,
+                    .title = {}};
+  *fmt::format_to_n(prepared.name, sizeof prepared.name - 1, "guard-of-{}", rank).out = 0;
 
   GuardedWorker out;
   {

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "owned_fd.h"
+#include "hgtrain/base/owned_fd.h"
 
 namespace hgt {
 

@@ -157,8 +157,9 @@ class Job {
     coordinator_->stop_for_next_attempt();
   }
 
-  /// What is equal for all hosts of this attempt.
-  Spawn order() const {
+  /// What is equal for all hosts of this attempt, which shows the stdout of the ranks `out` and the
+  /// stderr of `err`.
+  Spawn order(const RankSet& out, const RankSet& err) const {
     Spawn order;
     if (!spec_.hosts.empty() && !spec_.rendezvous) {  // nodes work where they were started
       order.folder = fs::current_path();
@@ -173,8 +174,8 @@ class Job {
     order.max_restarts = spec_.max_restarts;
     order.master_addr = roster_.master_address();
     order.own_workers = spec_.own_workers;
-    order.shown_stdout = shown_ranks(OutputSink::kOut).text();
-    order.shown_stderr = shown_ranks(OutputSink::kErr).text();
+    order.shown_stdout = out.text();
+    order.shown_stderr = err.text();
     return order;
   }
 
@@ -215,13 +216,14 @@ class Job {
   }
 
   void start_attempt() {
-    RankSet shown = shown_ranks(OutputSink::kOut);
+    const RankSet out = shown_ranks(OutputSink::kOut), err = shown_ranks(OutputSink::kErr);
+    RankSet either = out;
     for (int rank = 0; rank < spec_.num_workers; ++rank)
-      if (shown_ranks(OutputSink::kErr).has(rank)) shown.add(rank);
-    output_.begin(shown, spec_.num_workers);
+      if (err.has(rank)) either.add(rank);
+    output_.begin(either, spec_.num_workers);
     Coordinator::Context context{io_,
                                  spec_,
-                                 order(),
+                                 order(out, err),
                                  [this](const std::string& text) { notice(text); },
                                  [this](const Error& why) { give_up(why); },
                                  [this] { asio::post(io_, [this] { on_finished(); }); }};

@@ -12,9 +12,9 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/json.h"
+#include "hgtrain/base/owned_fd.h"
 
 #include "job_messages.h"
-#include "owned_fd.h"
 #include "socket_address.h"
 
 namespace hgt {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "owned_fd.h"
+#include "hgtrain/base/owned_fd.h"
 
 namespace hgt {
 

@@ -20,10 +20,10 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/wire/frame.h"
 
 #include "job_messages.h"
-#include "owned_fd.h"
 #include "socket_address.h"
 
 namespace hgt {

@@ -9,8 +9,9 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 
+#include "hgtrain/base/owned_fd.h"
+
 #include "agent_messages.h"
-#include "owned_fd.h"
 #include "tls.h"
 #include "tls_carrier.h"
 

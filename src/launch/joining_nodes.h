@@ -9,10 +9,10 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/launch/rendezvous.h"
 
 #include "join_listener.h"
-#include "owned_fd.h"
 #include "roster_host.h"
 
 namespace hgt {

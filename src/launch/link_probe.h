@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "owned_fd.h"
+#include "hgtrain/base/owned_fd.h"
 
 namespace hgt {
 

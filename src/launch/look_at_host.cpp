@@ -17,6 +17,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/base/shell.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/machine/cuda_libraries.h"
@@ -24,8 +25,6 @@
 #include "hgtrain/machine/network.h"
 #include "hgtrain/machine/nvidia_files.h"
 #include "hgtrain/machine/resources.h"
-
-#include "owned_fd.h"
 
 namespace hgt {
 namespace {

@@ -20,8 +20,8 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/owned_fd.h"
 
-#include "owned_fd.h"
 #include "payload.h"
 #include "program.h"
 #include "ssh_failure.h"

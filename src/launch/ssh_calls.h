@@ -9,7 +9,8 @@
 
 #include <asio/io_context.hpp>
 
-#include "owned_fd.h"
+#include "hgtrain/base/owned_fd.h"
+
 #include "program_files.h"
 #include "roster_host.h"
 

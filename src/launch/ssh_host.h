@@ -11,9 +11,9 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/launch/hosts.h"
 
-#include "owned_fd.h"
 #include "program_files.h"
 
 namespace hgt {

@@ -6,7 +6,8 @@
 
 #include <asio/local/stream_protocol.hpp>
 
-#include "owned_fd.h"
+#include "hgtrain/base/owned_fd.h"
+
 #include "tls.h"
 
 namespace hgt {

@@ -42,7 +42,7 @@ TEST_CASE("torchrun's filter of local ranks leaves the others out") {
 }
 
 TEST_CASE("streams that torchrun does not have are refused") {
-  for (const char* wrong : {"4", "-1", "x", "0:4", ",", "a:1", ":3", "0:"}) {
+  for (const char* wrong : {"4", "-1", "x", "12", "0:4", ",", "a:1", ":3", "0:"}) {
     INFO(wrong);
     CHECK_THROWS_WITH(printed("", "", wrong),
                       Catch::Contains(std::string("--redirects ") + wrong + " names no streams"));

@@ -30,10 +30,10 @@ struct Place {
 };
 
 /// Somebody who has connected there and says `words`.
-OwnedSocket stranger(const Place& place, const std::string& words) {
+OwnedFd stranger(const Place& place, const std::string& words) {
   addrinfo* found = nullptr;
   REQUIRE(getaddrinfo(place.address.c_str(), place.port.c_str(), nullptr, &found) == 0);
-  OwnedSocket out(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  OwnedFd out(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(connect(out.get(), found->ai_addr, found->ai_addrlen) == 0);
   freeaddrinfo(found);
   REQUIRE(send(out.get(), words.data(), words.size(), MSG_NOSIGNAL) == std::ssize(words));
@@ -41,7 +41,7 @@ OwnedSocket stranger(const Place& place, const std::string& words) {
 }
 
 /// What comes until the other end closes.
-std::string rest(const OwnedSocket& socket) {
+std::string rest(const OwnedFd& socket) {
   std::string out;
   char buffer[256];
   for (ssize_t bytes; (bytes = recv(socket.get(), buffer, sizeof buffer, 0)) > 0;)
@@ -52,15 +52,14 @@ std::string rest(const OwnedSocket& socket) {
 /// A group of two whose rank 0 listens; rank 1 comes when the test says so.
 struct PairOfPeers {
   explicit PairOfPeers(const std::string& at = "127.0.0.1") : address(at) {}
-  std::vector<OwnedSocket> run(int rank) {
+  std::vector<OwnedFd> run(int rank) {
     return connect_peers(channel, {.rank = rank, .size = 2}, address);
   }
   std::string address;
   MemoryChannel channel;
 };
 
-void check_connected(const std::vector<OwnedSocket>& first,
-                     const std::vector<OwnedSocket>& second) {
+void check_connected(const std::vector<OwnedFd>& first, const std::vector<OwnedFd>& second) {
   REQUIRE(first[1].get() >= 0);
   CHECK(first[0].get() < 0);
   REQUIRE(send(first[1].get(), "hello", 5, 0) == 5);
@@ -74,7 +73,7 @@ void check_connected(const std::vector<OwnedSocket>& first,
 
 TEST_CASE("ranks connect, also over IPv6") {
   PairOfPeers pair(GENERATE("127.0.0.1", "::1"));
-  std::vector<OwnedSocket> second;
+  std::vector<OwnedFd> second;
   std::jthread other([&] { second = pair.run(1); });
   const auto first = pair.run(0);
   other.join();
@@ -85,7 +84,7 @@ TEST_CASE("a process that connects without the token is dropped, and learns noth
   std::ostringstream log;
   std::streambuf* const before = std::cerr.rdbuf(log.rdbuf());
   PairOfPeers pair;
-  std::vector<OwnedSocket> first, second;
+  std::vector<OwnedFd> first, second;
   std::jthread listening([&] { first = pair.run(0); });
   const Place place(pair.channel, 0);
   pair.channel.set("comm/world/endpoint of 1", "127.0.0.1 1 " + std::string(64, 'a'));
@@ -93,8 +92,8 @@ TEST_CASE("a process that connects without the token is dropped, and learns noth
   for (const std::string& words : {wrong + rank, right + "00000000", right + "00000002",
                                    right + "-0000001", right + "xxxxxxxx", std::string(1000, 'x')})
     CHECK(rest(stranger(place, words)).empty());
-  const OwnedSocket silent = stranger(place, ""), slow = stranger(place, right);
-  const OwnedSocket proven = stranger(place, right + rank);
+  const OwnedFd silent = stranger(place, ""), slow = stranger(place, right);
+  const OwnedFd proven = stranger(place, right + rank);
   listening.join();
   CHECK(first[1].get() >= 0);
   char answer[64];
@@ -110,10 +109,10 @@ TEST_CASE("a process that connects without the token is dropped, and learns noth
 
 TEST_CASE("many strangers at once do not keep a rank out") {
   PairOfPeers pair;
-  std::vector<OwnedSocket> first;
+  std::vector<OwnedFd> first;
   std::jthread listening([&] { first = pair.run(0); });
   const Place place(pair.channel, 0);
-  std::vector<OwnedSocket> silent;
+  std::vector<OwnedFd> silent;
   for (int i = 0; i < 500; ++i) silent.push_back(stranger(place, ""));
   const auto second = pair.run(1);
   listening.join();
@@ -123,7 +122,7 @@ TEST_CASE("many strangers at once do not keep a rank out") {
 TEST_CASE(
     "a process that has a rank's port, but does not know the caller's token, is not that rank") {
   PairOfPeers pair;
-  const OwnedSocket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const OwnedFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(listen(listener.get(), 1) == 0);
   sockaddr_in address{};
   socklen_t length = sizeof address;
@@ -132,7 +131,7 @@ TEST_CASE(
       "comm/world/endpoint of 0",
       "127.0.0.1 " + std::to_string(ntohs(address.sin_port)) + " " + std::string(64, 'a'));
   std::jthread impostor([&] {
-    const OwnedSocket caller(accept(listener.get(), nullptr, nullptr));
+    const OwnedFd caller(accept(listener.get(), nullptr, nullptr));
     const std::string answer(64, 'b');
     (void)!send(caller.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
     rest(caller);

@@ -23,9 +23,9 @@ class Remote {
   explicit Remote(const std::string& folder, FileOps& ops) : folders_{full_path(folder)} {
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-    ops_.emplace(OwnedSocket(ends[0]), folders_, "rank 0");
+    ops_.emplace(OwnedFd(ends[0]), folders_, "rank 0");
     service_ = std::jthread([this, &ops, end = ends[1]] {
-      const OwnedSocket socket(end);
+      const OwnedFd socket(end);
       FileService service(folders_, ops);
       serve_files(socket, service);
     });
@@ -131,7 +131,7 @@ TEST_CASE("a rank that is lost is named by every call but close") {
 TEST_CASE("a damaged call ends the connection") {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-  const OwnedSocket here(ends[0]), there(ends[1]);
+  const OwnedFd here(ends[0]), there(ends[1]);
   const FileCall call{.kind = FileCall::kPwrite, .data_bytes = kMaxFileBytes + 1};
   REQUIRE(send(here.get(), &call, sizeof call, 0) == sizeof call);
   FileOps ops;

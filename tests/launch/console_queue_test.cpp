@@ -10,8 +10,9 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "hgtrain/base/owned_fd.h"
+
 #include "full_pipe.h"
-#include "owned_fd.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
 

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "owned_fd.h"
+#include "hgtrain/base/owned_fd.h"
 
 namespace hgt {
 

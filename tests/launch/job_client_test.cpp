@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/owned_fd.h"
 
 #include "job_messages.h"
-#include "owned_fd.h"
 #include "socket_address.h"
 #include "support/temporary_folder.h"
 

@@ -8,10 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/launch/job_client.h"
 
 #include "job_messages.h"
-#include "owned_fd.h"
 #include "socket_address.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"

@@ -1,12 +1,12 @@
 #include "hgtrain/launch/job.h"
 
+#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/launch/job_client.h"
 
 #include "full_pipe.h"
 #include "job_messages.h"
 #include "launcher_process.h"
 #include "listener.h"
-#include "owned_fd.h"
 #include "socket_address.h"
 
 using namespace hgt;

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/owned_fd.h"
 
 #include "launcher_process.h"
-#include "owned_fd.h"
 
 using namespace hgt;
 
