@@ -16,7 +16,7 @@ namespace hgt {
 
 /// What the thread and the copier share: the thread may outlive the copier.
 struct RunCopier::State {
-  const RunCopy copy;
+  RunCopy copy;
   const std::function<void(const std::string& text)> notice;
   CopyProgress progress{0};
   std::mutex mutex{};  ///< guards what follows

@@ -110,7 +110,7 @@ bool RunCopy::was_left(const std::string& name) const {
   return false;
 }
 
-void RunCopy::update(CopyProgress& progress) const {
+void RunCopy::update(CopyProgress& progress) {
   if (const std::string owner = read_file(there(kOwner), 1 << 16); owner != owner_)
     throw Error(ErrorKind::kData, fmt::format("another run, {}, copies its checkpoints to {}",
                                               owner.substr(0, owner.find('\n')), copy_dir_));
@@ -137,11 +137,15 @@ void RunCopy::update(CopyProgress& progress) const {
 }
 
 /// The run may remove the checkpoint meanwhile; then the copy goes without it.
-void RunCopy::copy_checkpoint(const std::string& name, CopyProgress& progress) const {
+void RunCopy::copy_checkpoint(const std::string& name, CopyProgress& progress) {
+  if (copied_.contains(name)) return;
   const std::string from = here(kCheckpoints + name), to = there(kCheckpoints + name),
                     made = to + kUnfinished + random_suffix();
   try {
-    if (has_same(name)) return;
+    if (has_same(name)) {
+      copied_.insert(name);
+      return;
+    }
     copy_folder(from, made, progress);
   } catch (const Error&) {
     std::error_code ignored;
@@ -152,6 +156,7 @@ void RunCopy::copy_checkpoint(const std::string& name, CopyProgress& progress) c
   if (path_exists(to)) discard_checkpoint(to);
   rename_path(made, to);
   sync_folder(there(kCheckpoints));
+  copied_.insert(name);
 }
 
 /// Lets the copy's file `latest` or `best` name a checkpoint, if the copy has it: the run may have

@@ -1,6 +1,9 @@
 #include "hgtrain/checkpoint/run_copy.h"
 
+#include <atomic>
+#include <fcntl.h>
 #include <optional>
+#include <string>
 
 #include <catch2/catch.hpp>
 
@@ -15,16 +18,30 @@ using namespace hgt;
 
 namespace {
 
-void update(const RunCopy& copy) {
+void update(RunCopy& copy) {
   CopyProgress progress{0};
   copy.update(progress);
 }
+
+void update(RunCopy&& copy) {
+  update(copy);
+}
+
+/// Counts the manifests that are read.
+class ManifestReads final : public FileOps {
+ public:
+  int open(const char* path, int flags, mode_t mode) override {
+    count += std::string(path).ends_with(kManifestName) && (flags & O_ACCMODE) == O_RDONLY;
+    return FileOps::open(path, flags, mode);
+  }
+  std::atomic<int> count = 0;
+};
 
 }  // namespace
 
 TEST_CASE("a copy has the checkpoints of its run, and can be resumed") {
   CopiedRun of;
-  const RunCopy copy(of.run_dir, of.copy_dir);
+  RunCopy copy(of.run_dir, of.copy_dir);
   of.save(10);
   of.save(20);
   update(copy);
@@ -41,6 +58,18 @@ TEST_CASE("a copy has the checkpoints of its run, and can be resumed") {
   CHECK(newest_checkpoint(of.copy_dir)->step == 40);
 }
 
+TEST_CASE("an update does not look at checkpoints again that the copy had before") {
+  CopiedRun of;
+  RunCopy copy(of.run_dir, of.copy_dir);
+  of.save(10);
+  of.save(20);
+  update(copy);
+  ManifestReads reads;
+  const FileOpsOverride override_ops(reads);
+  update(copy);
+  CHECK(reads.count == 0);
+}
+
 TEST_CASE("a copy of another run is refused, but not that of a run that went back") {
   CopiedRun one;
   one.save(10);
@@ -54,7 +83,7 @@ TEST_CASE("a copy of another run is refused, but not that of a run that went bac
   CHECK_THAT(error.hint(), Catch::Contains("--run_dir " + one.copy_dir + " --resume auto"));
 
   one.run.writer_from(one.run_dir + "/checkpoints/step_00000010", one.run_dir);
-  const RunCopy copy(one.run_dir, one.copy_dir);
+  RunCopy copy(one.run_dir, one.copy_dir);
   one.save(15);
   update(copy);
   CHECK(one.copied() == std::vector<std::string>{"latest", "step_00000010", "step_00000015"});
@@ -62,7 +91,7 @@ TEST_CASE("a copy of another run is refused, but not that of a run that went bac
 
 TEST_CASE("of two runs that copy to one folder, the first is told") {
   CopiedRun one, other;
-  const RunCopy first(one.run_dir, one.copy_dir), second(other.run_dir, one.copy_dir);
+  RunCopy first(one.run_dir, one.copy_dir), second(other.run_dir, one.copy_dir);
   one.save(10);
   other.save(20);
   update(second);
@@ -108,7 +137,7 @@ TEST_CASE(
   for (int fail_at = -1; fail_at < calls || fail_at < 0; ++fail_at) {
     CAPTURE(fail_at);
     CopiedRun of;
-    const RunCopy copy(of.run_dir, of.copy_dir);
+    RunCopy copy(of.run_dir, of.copy_dir);
     of.save(10);
     of.save(20);
     update(copy);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <set>
 #include <string>
 
 namespace hgt {
@@ -23,12 +24,12 @@ class RunCopy {
   /// have any more when the update began. A checkpoint is either whole there or not there, as in
   /// the run folder. Meanwhile the run may save and remove checkpoints. Error(kData) if a file
   /// cannot be read or written; the next call continues.
-  void update(CopyProgress& progress) const;
+  void update(CopyProgress& progress);
 
   const std::string& folder() const { return copy_dir_; }
 
  private:
-  void copy_checkpoint(const std::string& name, CopyProgress& progress) const;
+  void copy_checkpoint(const std::string& name, CopyProgress& progress);
   void point(const std::string& name, const std::string& checkpoint) const;
   bool has_same(const std::string& name) const;
   bool was_left(const std::string& name) const;
@@ -36,6 +37,7 @@ class RunCopy {
   std::string there(const std::string& name) const { return copy_dir_ + "/" + name; }
 
   std::string run_dir_, copy_dir_;
+  std::set<std::string> copied_;  ///< checkpoints that need not be looked at again
   std::string owner_;  ///< what the file `copy_of` says: the run folder, and a random number
 };
 
