@@ -18,7 +18,7 @@ namespace hgt {
 struct RunCopier::State {
   RunCopy copy;
   const std::function<void(const std::string& text)> notice;
-  CopyProgress progress{0};
+  CopyProgress progress{};
   std::mutex mutex{};  ///< guards what follows
   std::condition_variable changed{};
   bool wanted = false, updates = false, ended = false;
@@ -75,14 +75,19 @@ void RunCopier::saved() {
   state_->changed.notify_all();
 }
 
-std::string RunCopier::finish(std::chrono::milliseconds patience, CopyProgress& progress) {
+bool RunCopier::is_copying(std::int64_t step) const {
+  return state_->progress.step == step;
+}
+
+std::string RunCopier::finish(std::chrono::milliseconds patience,
+                              std::atomic<std::uint64_t>& progress) {
   constexpr std::chrono::milliseconds kLook{100};
   std::unique_lock lock(state_->mutex);
-  std::uint64_t before = state_->progress;
+  std::uint64_t before = state_->progress.work;
   std::int64_t since = now_ns();
   while (
       !state_->changed.wait_for(lock, kLook, [&] { return !state_->wanted && !state_->updates; })) {
-    if (const std::uint64_t now = state_->progress; now != std::exchange(before, now)) {
+    if (const std::uint64_t now = state_->progress.work; now != std::exchange(before, now)) {
       since = now_ns();
       ++progress;
     } else if (ms_since(since) > static_cast<double>(patience.count())) {

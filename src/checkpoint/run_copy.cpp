@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <span>
+#include <sstream>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
@@ -19,7 +21,29 @@ namespace hgt {
 namespace {
 
 constexpr const char* kCheckpoints = "checkpoints/";
-constexpr const char* kOwner = "copy_of";
+constexpr const char* kOwner = "copy_of";  // in a copy
+constexpr const char* kId = "copy_id";     // in the folder of a run that has copies
+
+/// None if there is no file.
+std::vector<std::string> lines_of(const std::string& file) {
+  std::vector<std::string> lines;
+  if (!path_exists(file)) return lines;
+  std::istringstream text(read_file(file, 1 << 16));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+/// What the run's copies name it by; a new number if it has none yet.
+std::string id_of(const std::string& run_dir) {
+  const std::vector<std::string> lines = lines_of(run_dir + "/" + kId);
+  return lines.empty() ? random_suffix() : lines[0];
+}
+
+struct InUse {
+  InUse(CopyProgress& all, std::int64_t step) : progress(all) { progress.step = step; }
+  ~InUse() { progress.step = -1; }
+  CopyProgress& progress;
+};
 
 /// The names of the branch's checkpoints, newest first.
 std::vector<std::string> checkpoint_names(const std::string& run_dir) {
@@ -36,7 +60,7 @@ void copy_file(const std::string& from, const std::string& to, CopyProgress& pro
   std::vector<std::byte> piece(kPieceBytes);
   while (const std::size_t bytes = in.read(piece)) {
     out.write(std::span(piece).first(bytes));
-    ++progress;
+    ++progress.work;
   }
   out.sync();
   out.close();
@@ -68,52 +92,57 @@ bool are_same(const std::string& one, const std::string& other) {
 }  // namespace
 
 RunCopy::RunCopy(std::string run_dir, std::string copy_dir)
-    : run_dir_(std::move(run_dir)),
-      copy_dir_(std::move(copy_dir)),
-      owner_(fmt::format("{} on {}\n{}\n", std::filesystem::absolute(run_dir_).string(),
-                         host_name(), random_suffix())) {
-  constexpr const char* kHint = "name another folder in checkpoint.copy_to";
+    : run_dir_(std::move(run_dir)), copy_dir_(std::move(copy_dir)) {
+  const std::string id = id_of(run_dir_);
+  const std::string hint = "name another folder in checkpoint.copy_to";
   try {
     make_folders(copy_dir_);
-    const std::vector<std::string> files = list_folder(copy_dir_);
-    if (!files.empty() && !path_exists(there(kOwner)))
-      throw Error(ErrorKind::kConfig, copy_dir_ + " is neither empty nor the copy of a run", kHint);
+    const bool is_empty = list_folder(copy_dir_).empty();
+    const std::vector<std::string> owner = lines_of(there(kOwner));
+    if (!is_empty && owner.empty())
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} is neither empty nor the copy of a run", copy_dir_),
+                  checkpoint_names(copy_dir_).empty()
+                      ? hint
+                      : fmt::format("to go on with the run that was resumed there: --run_dir {} "
+                                    "--resume auto; or {}",
+                                    shell_word(copy_dir_), hint));
+    if (!is_empty && (owner.size() < 2 || owner[1] != id))
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} is the copy of another run, {}", copy_dir_, owner[0]), hint);
+    make_folders(run_dir_);
+    write_file_atomically(here(kId), id + "\n");
+    owner_ = fmt::format("{} on {}\n{}\n{}\n", std::filesystem::absolute(run_dir_).string(),
+                         host_name(), id, random_suffix());
+    write_file_atomically(there(kOwner), owner_);
     make_folders(there(kCheckpoints));
   } catch (const Error& e) {
-    throw Error(ErrorKind::kConfig, e.message(), kHint);
+    throw Error(ErrorKind::kConfig, e.message(), e.hint().empty() ? hint : e.hint());
   }
-  for (const std::string& name : checkpoint_names(copy_dir_)) {
-    if (has_same(name)) break;  // the run may have removed older ones
-    if (was_left(name)) continue;
-    throw Error(
-        ErrorKind::kConfig,
-        fmt::format("{} has a checkpoint that is not of the run in {}: {}", copy_dir_, run_dir_,
-                    name),
-        fmt::format("to resume the run that was copied there: --run_dir {} --resume auto, and "
-                    "another folder in checkpoint.copy_to",
-                    shell_word(copy_dir_)));
-  }
-  write_file_atomically(there(kOwner), owner_);
+}
+
+void RunCopy::begin_run_in(const std::string& run_dir) {
+  const std::string owner = run_dir + "/" + kOwner;
+  if (!path_exists(owner)) return;
+  remove_file(owner);
+  sync_folder(run_dir);
+}
+
+void RunCopy::require_owner() const {
+  const std::vector<std::string> owner = lines_of(there(kOwner));
+  if (owner.empty())
+    throw Error(ErrorKind::kData, copy_dir_ + " is no copy any more: a run was resumed in it");
+  if (fmt::format("{}\n", fmt::join(owner, "\n")) != owner_)
+    throw Error(ErrorKind::kData,
+                fmt::format("another run, {}, copies its checkpoints to {}", owner[0], copy_dir_));
 }
 
 bool RunCopy::has_same(const std::string& name) const {
   return are_same(here(kCheckpoints + name), there(kCheckpoints + name));
 }
 
-/// Whether the copy's checkpoint is of a branch that the run has left.
-bool RunCopy::was_left(const std::string& name) const {
-  if (!path_exists(here(kCheckpoints))) return false;
-  for (const std::string& other : list_folder(here(kCheckpoints)))
-    if (other.starts_with(name + kSuperseded) &&
-        are_same(here(kCheckpoints + other), there(kCheckpoints + name)))
-      return true;
-  return false;
-}
-
 void RunCopy::update(CopyProgress& progress) {
-  if (const std::string owner = read_file(there(kOwner), 1 << 16); owner != owner_)
-    throw Error(ErrorKind::kData, fmt::format("another run, {}, copies its checkpoints to {}",
-                                              owner.substr(0, owner.find('\n')), copy_dir_));
+  require_owner();
   make_folders(there(kCheckpoints));
   remove_unfinished(copy_dir_);
   for (const std::string& name : list_folder(copy_dir_))
@@ -124,21 +153,24 @@ void RunCopy::update(CopyProgress& progress) {
         (name.starts_with("products-") && name.ends_with(".txt")))
       replace_by_copy(here(name), there(name), progress);
   for (const std::string& name : names) copy_checkpoint(name, progress);
-  point("latest", names.empty() ? "" : names.front());
+  if (!names.empty()) point("latest", names.front());
   const std::string best = here("checkpoints/best");
   point("best", path_exists(best) ? trimmed(read_file(best, 1 << 16)) : "");
+  require_owner();
+  if (names.empty() || !path_exists(there(kCheckpoints + names.front()))) return;
   for (const std::string& name : checkpoint_names(copy_dir_)) {
     if (std::ranges::find(names, name) != names.end()) continue;
     discard_checkpoint(there(kCheckpoints + name));
-    ++progress;
+    ++progress.work;
   }
   sync_folder(there(kCheckpoints));
   sync_folder(copy_dir_);
 }
 
-/// The run may remove the checkpoint meanwhile; then the copy goes without it.
+/// The run may have removed the checkpoint; then the copy goes without it.
 void RunCopy::copy_checkpoint(const std::string& name, CopyProgress& progress) {
   if (copied_.contains(name)) return;
+  const InUse in_use(progress, step_of(name));
   const std::string from = here(kCheckpoints + name), to = there(kCheckpoints + name),
                     made = to + kUnfinished + random_suffix();
   try {

@@ -226,7 +226,7 @@ class Writer : public CheckpointWriter {
             (!only_best_.contains(step_of(name)) &&
              (options_.keep_last_n == 0 || kept < options_.keep_last_n)))
           ++kept;
-        else
+        else if (!options_.is_in_use || !options_.is_in_use(step_of(name)))
           discard_checkpoint(path(name));
       }
       if (options_.keep_last_n > 0)

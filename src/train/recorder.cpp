@@ -55,10 +55,12 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.tokenizer_folder = tokenizer_folder(config_.tokenizer.path);
   options.model_folder = config_.model.init;
   options.layout = config_.parallelism;
+  options.is_in_use = [this](std::int64_t step) { return copier_ && copier_->is_copying(step); };
   options.on_saved = [this](const std::string& path, std::int64_t step) {
     channel_.send("checkpoint", {{"path", path}, {"step", step}});
     if (copier_) copier_->saved();
   };
+  if (records_) RunCopy::begin_run_in(options_.run_dir);
   if (const std::string& to = config_.checkpoint.copy_to; records_ && !to.empty()) {
     if (std::filesystem::weakly_canonical(to) ==
         std::filesystem::weakly_canonical(options_.run_dir))

@@ -62,7 +62,7 @@ struct Notices {
 TEST_CASE("a run is saved and pruned while the disk of its copy stands still") {
   CopiedRun of;
   Notices notices;
-  CopyProgress progress{0};
+  std::atomic<std::uint64_t> progress{0};
   RunCopy copy(of.run_dir, of.copy_dir);
   FrozenDisk disk(of.copy_dir);
   const FileOpsOverride override_ops(disk);
@@ -84,10 +84,31 @@ TEST_CASE("a run is saved and pruned while the disk of its copy stands still") {
   CHECK_THAT(notices.texts[0], Catch::Contains("the previous checkpoint is still being copied"));
 }
 
+TEST_CASE("a copy that takes longer than several saves gets a checkpoint with each update") {
+  CopiedRun of;
+  Notices notices;
+  std::atomic<std::uint64_t> progress{0};
+  RunCopy copy(of.run_dir, of.copy_dir);
+  FrozenDisk disk(of.copy_dir + "/checkpoints/");
+  const FileOpsOverride override_ops(disk);
+  RunCopier copier(std::move(copy), [&](const std::string& text) { notices.add(text); });
+  of.run.is_in_use = [&](std::int64_t step) { return copier.is_copying(step); };
+  of.save(10);
+  copier.saved();
+  disk.wait_until_used();
+  CHECK(copier.is_copying(10));
+  for (const std::int64_t step : {20, 30, 40}) of.save(step);
+  CHECK(list_checkpoints(of.run_dir).size() == 3);  // it would keep two
+  disk.thaw();
+  CHECK(copier.finish(1h, progress) == "");
+  CHECK(of.run.holds(of.copy_dir + "/checkpoints/step_00000010", 10));
+  CHECK_FALSE(copier.is_copying(10));
+}
+
 TEST_CASE("a copy that fails is told, and completed after the next save") {
   CopiedRun of;
   Notices notices;
-  CopyProgress progress{0};
+  std::atomic<std::uint64_t> progress{0};
   RunCopier copier(RunCopy(of.run_dir, of.copy_dir),
                    [&](const std::string& text) { notices.add(text); });
   of.save(10);

@@ -19,7 +19,7 @@ using namespace hgt;
 namespace {
 
 void update(RunCopy& copy) {
-  CopyProgress progress{0};
+  CopyProgress progress;
   copy.update(progress);
 }
 
@@ -70,17 +70,17 @@ TEST_CASE("an update does not look at checkpoints again that the copy had before
   CHECK(reads.count == 0);
 }
 
-TEST_CASE("a copy of another run is refused, but not that of a run that went back") {
+TEST_CASE("the copy of another run is refused, but not that of a run that went back") {
   CopiedRun one;
   one.save(10);
   one.save(20);
   update(RunCopy(one.run_dir, one.copy_dir));
   CopiedRun other;
-  other.run.parameters.resize(1);
+  other.save(10);
+  other.save(20);
   const Error error = error_of([&] { RunCopy(other.run_dir, one.copy_dir); });
   CHECK(error.exit_code() == 2);
-  CHECK_THAT(error.message(), Catch::Contains("has a checkpoint that is not of the run in"));
-  CHECK_THAT(error.hint(), Catch::Contains("--run_dir " + one.copy_dir + " --resume auto"));
+  CHECK_THAT(error.message(), Catch::Contains("is the copy of another run, " + one.run_dir));
 
   one.run.writer_from(one.run_dir + "/checkpoints/step_00000010", one.run_dir);
   RunCopy copy(one.run_dir, one.copy_dir);
@@ -89,30 +89,43 @@ TEST_CASE("a copy of another run is refused, but not that of a run that went bac
   CHECK(one.copied() == std::vector<std::string>{"latest", "step_00000010", "step_00000015"});
 }
 
-TEST_CASE("of two runs that copy to one folder, the first is told") {
-  CopiedRun one, other;
-  RunCopy first(one.run_dir, one.copy_dir), second(other.run_dir, one.copy_dir);
-  one.save(10);
-  other.save(20);
-  update(second);
-  const Error error = error_of([&] { update(first); });
-  CHECK(error.exit_code() == 4);
-  CHECK_THAT(error.message(), Catch::Contains("another run, " + other.run_dir + " on "));
-  CHECK(one.run.holds(one.copy_dir + "/checkpoints/step_00000020", 20));
-}
-
-TEST_CASE("the copy of a run that was resumed there is refused") {
+TEST_CASE("a run goes on with a copy that has none of its checkpoints any more") {
   CopiedRun of;
   of.save(10);
-  of.save(20);
   update(RunCopy(of.run_dir, of.copy_dir));
-  std::string run_dir = of.copy_dir;
-  std::swap(of.run_dir, run_dir);
+  for (const std::int64_t step : {20, 30, 40}) of.save(step);  // it keeps two
+  RunCopy copy(of.run_dir, of.copy_dir);
+  update(copy);
+  CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000030", "step_00000040"});
+}
+
+TEST_CASE("of two runs that begin to copy to one folder at once, the first is told") {
+  CopiedRun one;
+  RunCopy first(one.run_dir, one.copy_dir);
+  one.save(10);
+  put_file(one.copy_dir + "/copy_of", "other on host\n1\n2");
+  const Error error = error_of([&] { update(first); });
+  CHECK(error.exit_code() == 4);
+  CHECK_THAT(error.message(), Catch::Contains("another run, other on host, copies its"));
+}
+
+TEST_CASE("a copy in which a run was resumed is no copy any more") {
+  CopiedRun of;
+  of.save(10);
+  RunCopy copy(of.run_dir, of.copy_dir);
+  update(copy);
+  of.save(20);
+  RunCopy::begin_run_in(of.run_dir);  // it is no copy
+  update(copy);
+  RunCopy::begin_run_in(of.copy_dir);
   of.save(30);
-  of.run_dir = run_dir;
-  of.save(25);
-  const Error error = error_of([&] { RunCopy(of.run_dir, of.copy_dir); });
-  CHECK_THAT(error.message(), Catch::Contains("step_00000030"));
+  const Error told = error_of([&] { update(copy); });
+  CHECK(told.exit_code() == 4);
+  CHECK_THAT(told.message(), Catch::Contains("a run was resumed in it"));
+  CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000010", "step_00000020"});
+  const Error refused = error_of([&] { RunCopy(of.run_dir, of.copy_dir); });
+  CHECK(refused.exit_code() == 2);
+  CHECK_THAT(refused.hint(), Catch::Contains("--run_dir " + of.copy_dir + " --resume auto"));
 }
 
 TEST_CASE("a folder with other things gets no copy") {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct TinyRun {
   ParameterTable table;
   std::vector<float> parameters, exp_avg, exp_avg_sq;
   TrainingState state;
+  std::function<bool(std::int64_t step)> is_in_use;  ///< for writers
 
   TinyRun() {
     model.vocab_size = 8;
@@ -90,6 +92,7 @@ struct TinyRun {
     options.keep_last_n = keep;
     options.async_save = async;
     options.layout = {2, 1, 1};
+    options.is_in_use = is_in_use;
     return CheckpointWriter::create(model, table, options);
   }
 

@@ -115,6 +115,8 @@ class CheckpointWriter {
     /// Called by create() if checkpoints of another branch are about to be renamed: the run is on
     /// its branch already, and after a crash the next create() calls it again.
     std::function<void()> on_leaving;
+    /// Whether the checkpoint of a step must not be removed at the moment. May be empty.
+    std::function<bool(std::int64_t step)> is_in_use;
     /// Called on rank 0 with each checkpoint once it is durable and older ones are removed, on the
     /// thread that wrote it.
     std::function<void(const std::string& path, std::int64_t step)> on_saved;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,7 +26,10 @@ class RunCopier {
   void saved();
   /// Waits until the copy has all that was saved; `progress` grows meanwhile. Returns why it does
   /// not have it, "" if it has: the last update failed, or made no progress for `patience`.
-  std::string finish(std::chrono::milliseconds patience, CopyProgress& progress);
+  std::string finish(std::chrono::milliseconds patience, std::atomic<std::uint64_t>& progress);
+
+  /// Whether the run should keep the checkpoint of this step, because it is being copied.
+  bool is_copying(std::int64_t step) const;
 
  private:
   struct State;
