@@ -1,7 +1,6 @@
 #include "stderr_buffer.h"
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <poll.h>
 #include <string_view>
@@ -9,22 +8,10 @@
 
 #include <fmt/format.h>
 
+#include "no_pipe_signal.h"
+
 namespace hgt {
 namespace {
-
-/// A reader that is gone is an error of the write, for as long as it lives.
-class NoPipeSignal {
- public:
-  NoPipeSignal() {
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &ignore, &before_);
-  }
-  ~NoPipeSignal() { sigaction(SIGPIPE, &before_, nullptr); }
-
- private:
-  struct sigaction before_;
-};
 
 /// How much of `text` was written; the rest could not be.
 std::size_t write_to(int fd, std::string_view text) {

@@ -12,6 +12,7 @@
 #include "hgtrain/launch/job.h"
 
 #include "check_flags.h"
+#include "no_pipe_signal.h"
 #include "options.h"
 #include "train_plan.h"
 
@@ -99,6 +100,7 @@ void pipe_to(const std::string& command, const std::string& text, const std::str
   std::fflush(stdout);
   FILE* const program = ::popen(command.c_str(), "we");
   if (program == nullptr) throw Error(ErrorKind::kDevice, command + " cannot be started");
+  const NoPipeSignal no_signal;  // the command may fail without reading the text
   std::fwrite(text.data(), 1, text.size(), program);
   const int status = ::pclose(program);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)

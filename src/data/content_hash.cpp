@@ -16,8 +16,7 @@ constexpr std::int64_t kBlockBytes = 16 << 10;
 
 }  // namespace
 
-std::uint64_t whole_hash(const File& file, const std::stop_token& stop) {
-  const std::int64_t bytes = file.size();
+std::uint64_t hash_of_bytes(const File& file, std::int64_t bytes, const std::stop_token& stop) {
   Xxh3 hash;
   std::vector<std::byte> buffer(kPieceBytes);
   for (std::int64_t at = 0; at < bytes && !stop.stop_requested(); at += kPieceBytes) {
@@ -30,7 +29,8 @@ std::uint64_t whole_hash(const File& file, const std::stop_token& stop) {
 }
 
 std::uint64_t hash_file(const std::string& path) {
-  return whole_hash(File::open(path, O_RDONLY));
+  const File file = File::open(path, O_RDONLY);
+  return hash_of_bytes(file, file.size());
 }
 
 std::uint64_t sampled_hash(const File& file) {

@@ -8,9 +8,9 @@
 
 namespace hgt {
 
-/// The XXH3 hash of a whole file, read piece by piece. If `stop` is requested, it returns soon, and
-/// the result means nothing.
-std::uint64_t whole_hash(const File& file, const std::stop_token& stop = {});
+/// The XXH3 hash of a file's first bytes, read piece by piece. If `stop` is requested, it returns
+/// soon, and the result means nothing.
+std::uint64_t hash_of_bytes(const File& file, std::int64_t bytes, const std::stop_token& stop = {});
 std::uint64_t hash_file(const std::string& path);
 
 /// A hash that tells files apart without reading all of a large one: of the whole file up to

@@ -183,7 +183,7 @@ std::uint64_t TokenFile::fingerprint() const {
 }
 
 std::uint64_t TokenFile::whole_hash(const std::stop_token& stop) const {
-  return hgt::whole_hash(file_, stop);
+  return hash_of_bytes(file_, byte_offset(num_tokens_), stop);
 }
 
 std::uint64_t TokenFile::old_fingerprint() const {

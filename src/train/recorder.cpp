@@ -130,7 +130,7 @@ void Recorder::save(const TrainingState& state, const FlatState& flat,
   checkpoints_->save(state, flat, std::move(owner), reason);
 }
 
-void Recorder::finish() {
+void Recorder::finish(bool is_stopped) {
   if (!checkpoints_) return;
   if (records_)
     if (const auto problem = metrics_->finish()) notice(*problem);
@@ -140,11 +140,12 @@ void Recorder::finish() {
   const std::chrono::milliseconds timeout(config_.distributed.timeout_ms());
   const std::string problem =
       copier_->finish(std::min(kCopyPatience, timeout / 2), channel_.progress().work);
-  if (!problem.empty())
-    throw Error(ErrorKind::kData,
-                fmt::format("the run is saved in {}, but its copy in {} is not complete: {}",
-                            options_.run_dir, config_.checkpoint.copy_to, problem),
-                "copy the run folder by hand");
+  if (problem.empty()) return;
+  const std::string text =
+      fmt::format("the run is saved in {}, but its copy in {} is not complete: {}",
+                  options_.run_dir, config_.checkpoint.copy_to, problem);
+  if (is_stopped) return notice(text);
+  throw Error(ErrorKind::kData, text, "copy the run folder by hand");
 }
 
 void Recorder::notice(const std::string& text) {

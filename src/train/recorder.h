@@ -36,9 +36,9 @@ class Recorder {
             CheckpointWriter::Reason reason = CheckpointWriter::Reason::kDue);
   /// A line for the user, from rank 0.
   void notice(const std::string& text);
-  /// Waits for the last save, and reports missing metrics. If the save failed, throws its Error on
-  /// rank 0.
-  void finish();
+  /// Waits for the last save, and reports missing metrics. Rank 0 throws the Error of a save that
+  /// failed, and if the run has come to its end, that of its copy.
+  void finish(bool is_stopped);
 
  private:
   /// Names the checkpoints that are not of the run's branch.

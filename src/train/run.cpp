@@ -140,7 +140,7 @@ RunOutcome Run::train() {
   make_model();
   start();
   take_steps();
-  recorder_.finish();
+  recorder_.finish(is_stopped());
   trace_.finish();
   return outcome();
 }

@@ -117,6 +117,16 @@ TEST_CASE("the fingerprint of a replaced file differs") {
   CHECK(TokenFile::open(folder / "a.bin").fingerprint() != before);
 }
 
+TEST_CASE("the hash of a file is of the tokens that it had when it was opened") {
+  const TemporaryFolder folder;
+  BytesBuilder().put_all<std::uint16_t>(counting(100)).save(folder / "a.bin");
+  const TokenFile file = TokenFile::open(folder / "a.bin");
+  const std::uint64_t before = file.whole_hash({});
+  BytesBuilder().put_all<std::uint16_t>(counting(101)).save(folder / "a.bin");
+  CHECK(file.whole_hash({}) == before);
+  CHECK(TokenFile::open(folder / "a.bin").whole_hash({}) != before);
+}
+
 TEST_CASE("the manifest of prepared data and a folder are refused in place of tokens") {
   const TemporaryFolder folder;
   for (const char* name : {"a.bin", "a.idx", "a.json"}) write_new_file(folder / name, "{}");

@@ -397,6 +397,17 @@ class TrainTest(job.JobTest):
         self.assertIn('\nfits        not checked: name the GPU, as in --gpu h100 or --gpu 24GB\n', on_gpus)
         self.assertFalse((self.job.folder / 'dry').exists())
 
+    def test_a_run_that_is_stopped_is_saved_though_its_copy_is_not(self):
+        process = self.job.start_training('uncopied', '--steps', 1000000, '--checkpoint.copy_to', 'copy')
+        self.job.wait_for_step('uncopied', 10, process)
+        job.wait_for(lambda: (self.job.folder / 'copy/checkpoints/latest').exists(), process)
+        (self.job.folder / 'copy/checkpoints').rename(self.job.folder / 'lost')
+        (self.job.folder / 'copy/checkpoints').write_text('in the way')
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, err)
+        self.assertIn('the run is saved in uncopied, but its copy in copy is not complete: ', err)
+
     def test_a_dry_run_says_whether_it_looked_at_the_data(self):
         self.assertNotIn('\ndata ', self.job.train('dry', '--dry_run'))
         self.assertIn('\ndata        not looked at, because model.vocab_size is given; training may still refuse it',

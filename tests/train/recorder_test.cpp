@@ -95,7 +95,7 @@ TEST_CASE("rank 0 writes metrics and checkpoints, and reports them to the launch
   f.start();
   f.recorder.step(record_of(1, 2.5));
   f.recorder.save({.step = 1}, f.buffers.state());
-  f.recorder.finish();
+  f.recorder.finish(false);
   CHECK(f.channel.kinds == std::vector<std::string>{"started", "metrics", "checkpoint"});
   CHECK(f.channel.bodies[1]["loss"] == 2.5);
   CHECK(f.channel.bodies[2]["path"] == f.folder / "checkpoints/step_00000001");
@@ -110,7 +110,7 @@ TEST_CASE("the metrics are on the disk before the checkpoint that they lead to")
   {
     const FileOpsOverride use(order);
     f.recorder.save({.step = 1}, f.buffers.state());
-    f.recorder.finish();
+    f.recorder.finish(false);
   }
   REQUIRE(order.find("sync metrics.jsonl") != order.log.end());
   CHECK(order.find("sync metrics.jsonl") < order.find("name step_00000001"));
@@ -123,7 +123,7 @@ TEST_CASE("metrics that do not reach the disk are a notice, and the checkpoint i
   {
     const FileOpsOverride use(broken);
     f.recorder.save({.step = 1}, f.buffers.state());
-    f.recorder.finish();
+    f.recorder.finish(false);
   }
   CHECK(f.channel.kinds == std::vector<std::string>{"started", "notice", "checkpoint"});
   CHECK_THAT(f.channel.bodies[1]["text"].get<std::string>(),
@@ -136,7 +136,7 @@ TEST_CASE("a run that starts from another run's checkpoint keeps none of the met
     fixture->start();
     fixture->recorder.step(record_of(1, 2.5));
     fixture->recorder.save({.step = 1}, fixture->buffers.state());
-    fixture->recorder.finish();
+    fixture->recorder.finish(false);
   }
   const auto begin = [&](const std::string& checkpoint) {
     Recorder recorder(f.config, {.run_dir = f.folder.path()}, f.table, *f.saver, f.channel);
@@ -162,7 +162,7 @@ TEST_CASE("a run that goes back keeps the metrics of the branch that it leaves")
     f.recorder.step(record_of(step, 2.5));
     f.recorder.save({.step = step}, f.buffers.state());
   }
-  f.recorder.finish();
+  f.recorder.finish(false);
   const std::string all = f.metrics();
   const auto begin = [&] {
     Recorder recorder(f.config, {.run_dir = f.folder.path()}, f.table, *f.saver, f.channel);
@@ -192,7 +192,7 @@ TEST_CASE("what the next save removes is announced, and what metrics lack at the
   Fixture f;
   f.start();
   f.recorder.save({.step = 1}, f.buffers.state());
-  f.recorder.finish();
+  f.recorder.finish(false);
   f.recorder.begin({}, "");
   f.config.checkpoint.keep_last_n = 2;
   f.channel.bodies.clear();
@@ -203,7 +203,7 @@ TEST_CASE("what the next save removes is announced, and what metrics lack at the
   FailingFileOps full(0, ENOSPC, /*for_good=*/true);
   const FileOpsOverride use(full);
   f.recorder.step(record_of(1, 2.5));
-  f.recorder.finish();
+  f.recorder.finish(false);
   CHECK_THAT(
       f.channel.bodies.back()["text"].get<std::string>(),
       Catch::Contains("metrics.jsonl is incomplete: 1 line could not be written (cannot write"));
@@ -224,7 +224,7 @@ TEST_CASE("other ranks save their slices, and say nothing") {
     FlatState flat = buffers.state();
     flat.slices = {comm.rank() == 0 ? Slice{{0, 64}} : Slice{{64, table.total}, 64}};
     recorder.save({.step = 1}, flat);
-    recorder.finish();
+    recorder.finish(false);
   });
   CHECK(errors == std::vector<std::string>(2));
   CHECK(channels[0].kinds == std::vector<std::string>{"started", "metrics", "checkpoint"});
@@ -252,7 +252,7 @@ TEST_CASE("a checkpoint whose name did not reach the disk is not announced") {
   {
     const FileOpsOverride use(broken);
     f.recorder.save({.step = 1}, f.buffers.state());
-    CHECK_THROWS_WITH(f.recorder.finish(), Catch::Contains("Input/output error"));
+    CHECK_THROWS_WITH(f.recorder.finish(false), Catch::Contains("Input/output error"));
   }
   CHECK(std::filesystem::exists(f.folder / "checkpoints/step_00000001"));
   CHECK(f.channel.kinds == std::vector<std::string>{"started"});
@@ -293,5 +293,5 @@ TEST_CASE(
     const FileOpsOverride use(full_again);
     f.recorder.save({.step = 4}, f.buffers.state());
   }
-  CHECK_THROWS_WITH(f.recorder.finish(), Catch::Contains("step_00000004"));
+  CHECK_THROWS_WITH(f.recorder.finish(false), Catch::Contains("step_00000004"));
 }

@@ -69,7 +69,8 @@ class TokenFile {
   /// A hash of the tokens that does not depend on the path. It covers all bytes of a file of up to
   /// 64 MiB; of a larger file it covers the size and evenly spread blocks.
   std::uint64_t fingerprint() const;
-  /// A hash of all tokens. If `stop` is requested, it returns soon, and the result means nothing.
+  /// A hash of all tokens that the file had when it was opened. If `stop` is requested, it returns
+  /// soon, and the result means nothing.
   std::uint64_t whole_hash(const std::stop_token& stop) const;
   /// A hash of the size and of the first and last bytes; checkpoints of earlier versions hold it.
   std::uint64_t old_fingerprint() const;
