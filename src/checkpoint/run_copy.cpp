@@ -55,11 +55,15 @@ std::vector<std::string> checkpoint_names(const std::string& run_dir) {
 /// The new file is durable on return.
 void copy_file(const std::string& from, const std::string& to, CopyProgress& progress) {
   constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+  constexpr std::size_t kUnsyncedBytes = std::size_t{64} << 20;  // a sync of more is no progress
   File in = File::open(from, O_RDONLY);
   File out = File::open(to, O_WRONLY | O_CREAT | O_TRUNC);
   std::vector<std::byte> piece(kPieceBytes);
+  std::size_t unsynced = 0;
   while (const std::size_t bytes = in.read(piece)) {
     out.write(std::span(piece).first(bytes));
+    unsynced += bytes;
+    if (unsynced >= kUnsyncedBytes) out.sync(), unsynced = 0;
     ++progress.work;
   }
   out.sync();
@@ -91,8 +95,7 @@ bool are_same(const std::string& one, const std::string& other) {
 
 }  // namespace
 
-RunCopy::RunCopy(std::string run_dir, std::string copy_dir)
-    : run_dir_(std::move(run_dir)), copy_dir_(std::move(copy_dir)) {
+void RunCopy::open() {
   const std::string id = id_of(run_dir_);
   const std::string hint = "name another folder in checkpoint.copy_to";
   try {
@@ -112,10 +115,11 @@ RunCopy::RunCopy(std::string run_dir, std::string copy_dir)
                   fmt::format("{} is the copy of another run, {}", copy_dir_, owner[0]), hint);
     make_folders(run_dir_);
     write_file_atomically(here(kId), id + "\n");
-    owner_ = fmt::format("{} on {}\n{}\n{}\n", std::filesystem::absolute(run_dir_).string(),
-                         host_name(), id, random_suffix());
-    write_file_atomically(there(kOwner), owner_);
-    make_folders(there(kCheckpoints));
+    const std::string all =
+        fmt::format("{} on {}\n{}\n{}\n", std::filesystem::absolute(run_dir_).string(), host_name(),
+                    id, random_suffix());
+    write_file_atomically(there(kOwner), all);
+    owner_ = all;
   } catch (const Error& e) {
     throw Error(ErrorKind::kConfig, e.message(), e.hint().empty() ? hint : e.hint());
   }
@@ -142,6 +146,7 @@ bool RunCopy::has_same(const std::string& name) const {
 }
 
 void RunCopy::update(CopyProgress& progress) {
+  if (owner_.empty()) open();
   require_owner();
   make_folders(there(kCheckpoints));
   remove_unfinished(copy_dir_);

@@ -66,8 +66,7 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
         std::filesystem::weakly_canonical(options_.run_dir))
       notice("checkpoint.copy_to is the run folder itself, so nothing is copied");
     else
-      copier_.emplace(RunCopy(options_.run_dir, to),
-                      [this](const std::string& text) { notice(text); });
+      copier_.emplace(open_copy(to), [this](const std::string& text) { notice(text); });
   }
   const auto open_metrics = [&](bool leaves_branch) {
     metrics_.emplace(options_.run_dir, state.step,
@@ -85,6 +84,13 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   if (metrics_->kept_aside()) notice(*metrics_->kept_aside());
   if (metrics_->missing()) notice(*metrics_->missing());
   started_ns_ = now_ns();
+}
+
+/// A job that restarts does not end because of its copy: each save tries again to open it.
+RunCopy Recorder::open_copy(const std::string& folder) const {
+  RunCopy copy(options_.run_dir, folder);
+  if (!options_.is_restart) copy.open();
+  return copy;
 }
 
 void Recorder::report_superseded() {

@@ -41,6 +41,7 @@ class Recorder {
   void finish(bool is_stopped);
 
  private:
+  RunCopy open_copy(const std::string& folder) const;
   /// Names the checkpoints that are not of the run's branch.
   void report_superseded();
   /// Training continues without a checkpoint that could not be written; a bad state ends it. All

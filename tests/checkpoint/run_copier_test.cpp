@@ -64,6 +64,7 @@ TEST_CASE("a run is saved and pruned while the disk of its copy stands still") {
   Notices notices;
   std::atomic<std::uint64_t> progress{0};
   RunCopy copy(of.run_dir, of.copy_dir);
+  copy.open();
   FrozenDisk disk(of.copy_dir);
   const FileOpsOverride override_ops(disk);
   RunCopier copier(std::move(copy), [&](const std::string& text) { notices.add(text); });
@@ -89,6 +90,7 @@ TEST_CASE("a copy that takes longer than several saves gets a checkpoint with ea
   Notices notices;
   std::atomic<std::uint64_t> progress{0};
   RunCopy copy(of.run_dir, of.copy_dir);
+  copy.open();
   FrozenDisk disk(of.copy_dir + "/checkpoints/");
   const FileOpsOverride override_ops(disk);
   RunCopier copier(std::move(copy), [&](const std::string& text) { notices.add(text); });

@@ -42,6 +42,7 @@ class ManifestReads final : public FileOps {
 TEST_CASE("a copy has the checkpoints of its run, and can be resumed") {
   CopiedRun of;
   RunCopy copy(of.run_dir, of.copy_dir);
+  copy.open();
   of.save(10);
   of.save(20);
   update(copy);
@@ -61,6 +62,7 @@ TEST_CASE("a copy has the checkpoints of its run, and can be resumed") {
 TEST_CASE("an update does not look at checkpoints again that the copy had before") {
   CopiedRun of;
   RunCopy copy(of.run_dir, of.copy_dir);
+  copy.open();
   of.save(10);
   of.save(20);
   update(copy);
@@ -78,12 +80,13 @@ TEST_CASE("the copy of another run is refused, but not that of a run that went b
   CopiedRun other;
   other.save(10);
   other.save(20);
-  const Error error = error_of([&] { RunCopy(other.run_dir, one.copy_dir); });
+  const Error error = error_of([&] { RunCopy(other.run_dir, one.copy_dir).open(); });
   CHECK(error.exit_code() == 2);
   CHECK_THAT(error.message(), Catch::Contains("is the copy of another run, " + one.run_dir));
 
   one.run.writer_from(one.run_dir + "/checkpoints/step_00000010", one.run_dir);
   RunCopy copy(one.run_dir, one.copy_dir);
+  copy.open();
   one.save(15);
   update(copy);
   CHECK(one.copied() == std::vector<std::string>{"latest", "step_00000010", "step_00000015"});
@@ -95,6 +98,7 @@ TEST_CASE("a run goes on with a copy that has none of its checkpoints any more")
   update(RunCopy(of.run_dir, of.copy_dir));
   for (const std::int64_t step : {20, 30, 40}) of.save(step);  // it keeps two
   RunCopy copy(of.run_dir, of.copy_dir);
+  copy.open();
   update(copy);
   CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000030", "step_00000040"});
 }
@@ -102,6 +106,7 @@ TEST_CASE("a run goes on with a copy that has none of its checkpoints any more")
 TEST_CASE("of two runs that begin to copy to one folder at once, the first is told") {
   CopiedRun one;
   RunCopy first(one.run_dir, one.copy_dir);
+  first.open();
   one.save(10);
   put_file(one.copy_dir + "/copy_of", "other on host\n1\n2");
   const Error error = error_of([&] { update(first); });
@@ -113,6 +118,7 @@ TEST_CASE("a copy in which a run was resumed is no copy any more") {
   CopiedRun of;
   of.save(10);
   RunCopy copy(of.run_dir, of.copy_dir);
+  copy.open();
   update(copy);
   of.save(20);
   RunCopy::begin_run_in(of.run_dir);  // it is no copy
@@ -123,7 +129,7 @@ TEST_CASE("a copy in which a run was resumed is no copy any more") {
   CHECK(told.exit_code() == 4);
   CHECK_THAT(told.message(), Catch::Contains("a run was resumed in it"));
   CHECK(of.copied() == std::vector<std::string>{"latest", "step_00000010", "step_00000020"});
-  const Error refused = error_of([&] { RunCopy(of.run_dir, of.copy_dir); });
+  const Error refused = error_of([&] { RunCopy(of.run_dir, of.copy_dir).open(); });
   CHECK(refused.exit_code() == 2);
   CHECK_THAT(refused.hint(), Catch::Contains("--run_dir " + of.copy_dir + " --resume auto"));
 }
@@ -131,7 +137,7 @@ TEST_CASE("a copy in which a run was resumed is no copy any more") {
 TEST_CASE("a folder with other things gets no copy") {
   CopiedRun of;
   put_file(of.copy_dir + "/config.json", "mine");
-  const Error error = error_of([&] { RunCopy(of.run_dir, of.copy_dir); });
+  const Error error = error_of([&] { RunCopy(of.run_dir, of.copy_dir).open(); });
   CHECK(error.exit_code() == 2);
   CHECK_THAT(error.message(), Catch::Contains("neither empty nor the copy of a run"));
 }
@@ -139,7 +145,7 @@ TEST_CASE("a folder with other things gets no copy") {
 TEST_CASE("a folder for the copy that cannot be made is an error in the config") {
   CopiedRun of;
   put_file(of.folder / "far", "a file");
-  const Error error = error_of([&] { RunCopy(of.run_dir, of.copy_dir); });
+  const Error error = error_of([&] { RunCopy(of.run_dir, of.copy_dir).open(); });
   CHECK(error.exit_code() == 2);
   CHECK_THAT(error.hint(), Catch::Contains("checkpoint.copy_to"));
 }
@@ -151,6 +157,7 @@ TEST_CASE(
     CAPTURE(fail_at);
     CopiedRun of;
     RunCopy copy(of.run_dir, of.copy_dir);
+    copy.open();
     of.save(10);
     of.save(20);
     update(copy);

@@ -18,6 +18,7 @@
 
 #include "support/failing_file_ops.h"
 #include "support/load_checkpoint.h"
+#include "support/put_file.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 #include "tiny_config.h"
@@ -294,4 +295,28 @@ TEST_CASE(
     f.recorder.save({.step = 4}, f.buffers.state());
   }
   CHECK_THROWS_WITH(f.recorder.finish(false), Catch::Contains("step_00000004"));
+}
+
+TEST_CASE(
+    "a folder for the copy that cannot be used is an error at the start, and a notice later") {
+  Fixture f;
+  const std::string there = f.folder / "copy";
+  put_file(there, "in the way");
+  f.config.checkpoint.copy_to = there;
+  CHECK_THROWS_WITH(f.start(), Catch::Contains(there));
+
+  Recorder restarted(f.config, {.run_dir = f.folder.path(), .is_restart = true}, f.table, *f.saver,
+                     f.channel);
+  restarted.begin({}, "");
+  restarted.started({}, "", true);
+  restarted.save({.step = 1}, f.buffers.state());
+  restarted.finish(true);
+  CHECK(f.channel.kinds == std::vector<std::string>{"started", "checkpoint", "notice", "notice"});
+  CHECK_THAT(f.channel.bodies[2]["text"].get<std::string>(),
+             Catch::Contains("lacks what was saved last, until the next save"));
+
+  std::filesystem::remove(there);
+  restarted.save({.step = 2}, f.buffers.state());
+  restarted.finish(false);
+  CHECK(std::filesystem::exists(there + "/checkpoints/step_00000002"));
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace hgt {
 
@@ -20,16 +21,21 @@ struct CopyProgress {
 /// in which the run can be resumed. Nothing else may write there meanwhile.
 class RunCopy {
  public:
+  RunCopy(std::string run_dir, std::string copy_dir)
+      : run_dir_(std::move(run_dir)), copy_dir_(std::move(copy_dir)) {}
+
   /// Error(kConfig) if `copy_dir` cannot be made, or is neither empty nor the copy of this run: of
   /// another one, of none, or a run was resumed in it. A random number in the file `copy_id` of the
   /// run folder, which the copy has in `copy_of`, says whose copy it is. From now on the folder is
   /// this object's, and update() of an earlier one fails.
-  RunCopy(std::string run_dir, std::string copy_dir);
+  void open();
 
-  /// Copies the checkpoints that are missing, newest first. If the newest one is there then, it
+  /// Opens the folder if that was not done before, then copies the checkpoints that are missing,
+  /// newest first. If the newest one is there then, it
   /// removes those that the run did not have any more when the update began. A checkpoint is either
   /// whole there or not there, as in the run folder. Meanwhile the run may save and remove
-  /// checkpoints. Error(kData) if a file cannot be read or written; the next call continues.
+  /// checkpoints. Error as of open(), or Error(kData) if a file cannot be read or written; the next
+  /// call continues.
   void update(CopyProgress& progress);
 
   const std::string& folder() const { return copy_dir_; }

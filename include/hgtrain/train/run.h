@@ -20,6 +20,7 @@ struct RunOptions {
   std::int64_t record_steps = 0;  ///< steps after the warm-up whose spans go to the run folder
   int num_hosts = 1, host = 0;    ///< whose data are compared
   bool is_first_of_host = true;
+  bool is_restart = false;  ///< of a job that had begun to train
 };
 
 struct RunOutcome {
