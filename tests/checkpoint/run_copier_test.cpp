@@ -111,8 +111,9 @@ TEST_CASE("a copy that fails is told, and completed after the next save") {
   CopiedRun of;
   Notices notices;
   std::atomic<std::uint64_t> progress{0};
-  RunCopier copier(RunCopy(of.run_dir, of.copy_dir),
-                   [&](const std::string& text) { notices.add(text); });
+  RunCopy copy(of.run_dir, of.copy_dir);
+  copy.open();
+  RunCopier copier(std::move(copy), [&](const std::string& text) { notices.add(text); });
   of.save(10);
   const std::string disk = of.folder / "far", lost = of.folder / "lost";
   rename_path(disk, lost);

@@ -401,7 +401,7 @@ class TrainTest(job.JobTest):
         process = self.job.start_training('uncopied', '--steps', 1000000, '--checkpoint.copy_to', 'copy')
         self.job.wait_for_step('uncopied', 10, process)
         job.wait_for(lambda: (self.job.folder / 'copy/checkpoints/latest').exists(), process)
-        (self.job.folder / 'copy/checkpoints').rename(self.job.folder / 'lost')
+        (self.job.folder / 'copy/checkpoints').rename(self.job.folder / 'moved_copy')
         (self.job.folder / 'copy/checkpoints').write_text('in the way')
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
