@@ -136,12 +136,16 @@ std::vector<std::string> own_words() {
   return out;
 }
 
+/// Nodes of a job end within seconds of each other. But srun waits for ever for a task on a node
+/// that could not report the task's end.
 std::vector<std::string> srun_command(int nodes) {
+  const std::string wait = variable("SLURM_WAIT");
   std::vector<std::string> out{"srun",
                                fmt::format("--nodes={}", nodes),
                                fmt::format("--ntasks={}", nodes),
                                "--ntasks-per-node=1",
                                "--cpu-bind=none",
+                               "--wait=" + (wait.empty() ? "60" : wait),
                                "--export=ALL"};
   const std::vector<std::string> own = own_words();
   out.insert(out.end(), own.begin(), own.end());

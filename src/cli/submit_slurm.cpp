@@ -15,6 +15,9 @@ namespace hgt {
 namespace {
 
 constexpr int kMinSeconds = 300;  // of the time limit
+// A job that loses a host goes to the queue again, unless it has done so this often and has lost
+// the host this soon.
+constexpr int kMaxRestarts = 10, kSoonSeconds = 3600;
 
 /// Whether #SBATCH lines and the name of a job's output take the text literally.
 bool is_name(const std::string& text) {
@@ -83,19 +86,25 @@ class SubmitSlurm final : public Command {
       words.push_back(word);
     return out + fmt::format(R"(
 # Before its time is over, and if it is preempted, the job saves and goes to the queue again to resume.
+# It does so, too, if a node or a connection is lost (6); after {1} restarts, only if it ran for an hour.
 is_over=0
 trap 'is_over=1; kill -USR1 $job' USR1
 export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
-{} &
+{0} &
 job=$!
 while kill -0 $job 2> /dev/null; do wait $job; done # SIGUSR1 ends a wait
 wait $job
 status=$?
 is_preempted() {{ scontrol show job "$SLURM_JOB_ID" | grep -q 'PreemptTime=[0-9]'; }}
-if [ $status = 75 ] && {{ [ $is_over = 1 ] || is_preempted; }}; then scontrol requeue "$SLURM_JOB_ID"; fi
+may_restart() {{ [ "${{SLURM_RESTART_COUNT:-0}}" -lt {1} ] || [ $SECONDS -ge {2} ]; }}
+case $status in
+75) [ $is_over = 1 ] || is_preempted ;;
+6) may_restart ;;
+*) false ;;
+esac && scontrol requeue "$SLURM_JOB_ID"
 exit $status
 )",
-                             shell_line(words));
+                             shell_line(words), kMaxRestarts, kSoonSeconds);
   }
 
   SubmittedTraining training_;

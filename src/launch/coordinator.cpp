@@ -311,10 +311,10 @@ std::string Coordinator::hint_for_lost(const AgentLink& link) const {
                         ? "the host or its network is down, or its agent or connection is stopped"
                         : "the host is down, or its agent or connection was killed";
   if (spec_.max_restarts == 0 && spec_.min_hosts == 0 &&
-      std::ranges::none_of(spec_.hosts, &JobHost::is_spare))
-    out +=
-        "; with --max_restarts N the job waits for the host and starts again, without waiting if "
-        "the hostfile has a spare";
+      std::ranges::none_of(spec_.hosts, &JobHost::is_spare)) {
+    out += "; with --max_restarts N the job waits for the host and starts again";
+    if (!spec_.rendezvous) out += ", without waiting if the hostfile has a spare";
+  }
   return out;
 }
 

@@ -13,16 +13,18 @@ struct Outcome {
   std::string output;  ///< standard output and standard error
 };
 
-/// Runs the built hgtrain through the shell, with `variables` such as "PATH=/bin".
-inline Outcome run_program(const std::string& arguments, const std::string& variables = "") {
-  const std::string command =
-      variables + " " + build_root() + "/hgtrain " + arguments + " 2>&1 </dev/null";
+inline Outcome run_in_shell(const std::string& command) {
   Outcome outcome;
-  FILE* const pipe = popen(command.c_str(), "r");
+  FILE* const pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
   for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))
     outcome.output += static_cast<char>(c);
   outcome.status = WEXITSTATUS(pclose(pipe));
   return outcome;
+}
+
+/// Runs the built hgtrain through the shell, with `variables` such as "PATH=/bin".
+inline Outcome run_program(const std::string& arguments, const std::string& variables = "") {
+  return run_in_shell(variables + " " + build_root() + "/hgtrain " + arguments);
 }
 
 }  // namespace hgt

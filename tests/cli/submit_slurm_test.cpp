@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include <catch2/catch.hpp>
@@ -57,4 +58,33 @@ TEST_CASE("without sbatch, a script can be printed but not submitted") {
   const Outcome refused = run_program(job, "PATH=/nowhere");
   CHECK(refused.status == 3);
   CHECK_THAT(refused.output, Catch::Contains("this machine has no sbatch"));
+}
+
+TEST_CASE("a job goes to the queue again if a host is lost, but not for ever") {
+  const TemporaryFolder folder;
+  const auto program = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder / name) << "#!/bin/sh\n" << text << '\n';
+    std::filesystem::permissions(folder / name, std::filesystem::perms::owner_all);
+  };
+  program("srun", "echo srun \"$@\"; exit $STATUS");
+  program("scontrol", "echo scontrol \"$@\"");
+  const Outcome printed =
+      run_program("submit slurm " + kConfigOfGpt2 + " --gpus 8 --nodes 2 --dry_run");
+  std::ofstream(folder / "script") << printed.output;
+  const auto job = [&](const std::string& variables) {
+    return run_in_shell(
+        fmt::format("PATH={0}:$PATH SLURM_JOB_ID=12 SLURM_JOB_NUM_NODES=2 {1} "
+                    "bash {0}/script",
+                    folder.path(), variables));
+  };
+  const auto requeued = Catch::Contains("scontrol requeue 12\n");
+  const Outcome lost = job("STATUS=6");
+  CHECK_THAT(lost.output, Catch::Contains(" --wait=60 ") && requeued);
+  CHECK(lost.status == 6);
+  CHECK_THAT(job("STATUS=6 SLURM_WAIT=5").output, Catch::Contains(" --wait=5 "));
+  CHECK_THAT(job("STATUS=6 SLURM_RESTART_COUNT=9").output, requeued);
+  CHECK_THAT(job("STATUS=6 SLURM_RESTART_COUNT=10").output, !requeued);
+  CHECK_THAT(job("STATUS=6 SLURM_RESTART_COUNT=10 SECONDS=3600").output, requeued);
+  for (const char* status : {"STATUS=0", "STATUS=1", "STATUS=5", "STATUS=75"})
+    CHECK_THAT(job(status).output, !requeued);
 }

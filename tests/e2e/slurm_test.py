@@ -72,6 +72,10 @@ class SlurmTest(HostsCase):
         for name in 'ab':
             inside = ['nsenter', '-t', str(cls.hosts.first_process(name)), '-n', '-u', '-i']
             cls.serve(*inside, 'unshare', '-m', 'sh', '-c', f'mount -t tmpfs tmpfs /dev/shm; mount --bind {names} /etc/hosts; exec slurmd -D -N {name}')
+        cls.wait_for_nodes()
+
+    @classmethod
+    def wait_for_nodes(cls):
         deadline = time.monotonic() + 60
         while subprocess.run(['timeout', '20', 'srun', '-N2', 'true'], env=cls.env, capture_output=True).returncode != 0:
             if time.monotonic() > deadline:
@@ -177,12 +181,12 @@ class SlurmTest(HostsCase):
         self.assertIn('srun has already started 2 of this command', err)
 
     @contextlib.contextmanager
-    def submitted(self, name):
+    def submitted(self, name, variables=()):
         """The folder of a training that a job trains on both nodes, and the job's number. Later the job is cancelled."""
         folder = self.prepare(name, 3)
         submit = [PROGRAM, 'submit', 'slurm', 'config.json', '--nodes', '2', '--num_workers', '2', '--time', '5', '--run_dir', 'run',
                   '--training.train_iters', '1000000']
-        env = {**self.env, MARK: '1'}
+        env = {**self.env, MARK: '1', **dict(variables)}
         script = subprocess.run([*submit, '--dry_run'], text=True, capture_output=True, cwd=folder, env=env, check=True).stdout
         subprocess.run(['sbatch', '--test-only'], input=script, text=True, env=env, cwd=folder, check=True, capture_output=True)
         done = subprocess.run(submit, text=True, capture_output=True, cwd=folder, env=env)
@@ -229,6 +233,16 @@ class SlurmTest(HostsCase):
             self.wait_for_job(folder, job, lambda: f'"step":{last + 1},' in metrics.read_text())  # Slurm lets it wait for cred_expire first
             self.assertIn(f'resuming from step {last}: {saved.relative_to(folder)}\n', (folder / f'config-{job}.out').read_text())
             self.assertEqual(re.findall(r'"step":(\d+)', metrics.read_text())[:last + 1], [str(step) for step in range(1, last + 2)])
+
+    def test_a_submitted_training_that_loses_a_node_is_queued_again(self):
+        with self.submitted('lost', {'SLURM_WAIT': '5'}) as (folder, job):
+            output = folder / f'config-{job}.out'
+            with self.hosts.unreachable('b'):  # so Slurm does not hear that the task on b has ended
+                self.wait_for_job(folder, job, lambda: 'host b is lost: nothing has come from it for 15 s' in output.read_text())
+                self.wait_for_job(folder, job, lambda: 'Restarts=1' in self.state(job))
+        for state in 'down', 'resume':  # Slurm would wait for the job's end on b for minutes
+            subprocess.run(['scontrol', 'update', 'nodename=b', f'state={state}', 'reason=test'], env=self.env, check=True)
+        self.wait_for_nodes()
 
     def test_a_submitted_training_that_is_stopped_stays_ended(self):
         with self.submitted('stopped') as (folder, job):

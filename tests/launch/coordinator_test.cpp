@@ -126,6 +126,7 @@ TEST_CASE("if a host is lost before any rank has started, the attempt ends at on
   SilentAgent a(io, console, "a"), b(io, console, "b");
   JobSpec spec;
   spec.num_workers = 2;
+  if (GENERATE(false, true)) spec.rendezvous = Rendezvous();
   bool has_finished = false;
   Coordinator coordinator(
       {io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [&] { has_finished = true; }},
@@ -135,6 +136,8 @@ TEST_CASE("if a host is lost before any rank has started, the attempt ends at on
   CHECK(has_finished);
   CHECK(coordinator.verdict().exit_code == 6);
   CHECK(coordinator.verdict().host == "a");
+  CHECK(has(coordinator.verdict().hint, "with --max_restarts N the job waits for the host"));
+  CHECK(has(coordinator.verdict().hint, "the hostfile has a spare") != spec.rendezvous.has_value());
 }
 
 TEST_CASE("if all other machines are silent, the network of this one is suspected") {
