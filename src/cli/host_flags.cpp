@@ -285,6 +285,7 @@ void take_rdzv_conf(HostFlags& flags) {
 }
 
 std::optional<int> start_nodes(HostFlags flags, std::vector<std::string> exports, bool dry_run) {
+  const std::vector<std::string>& typed = typed_command_line();
   const std::string& launcher = flags.launcher = lower(flags.launcher);
   if (launcher.empty() || launcher == "ssh" || launcher == "pdsh") return std::nullopt;
   const bool is_slurm = launcher == "slurm";
@@ -306,6 +307,7 @@ std::optional<int> start_nodes(HostFlags flags, std::vector<std::string> exports
     setenv(name.c_str(), value.c_str(), 1);
     exports.push_back(name);
   }
+  setenv(kTypedCommand, typed_command_value(typed).c_str(), 1);
   const std::vector<std::string> command =
       is_slurm ? srun_command(nodes) : mpirun_command(hosts, exports);
   if (dry_run) {

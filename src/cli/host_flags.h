@@ -26,9 +26,9 @@ void take_rdzv_conf(HostFlags& flags);
 /// mpirun, which starts the command once on each of the hosts, with --no_ssh and the variables that
 /// ssh would bring there, those of `exports` too. Capital letters of a launcher's name do not
 /// count. If there is no job secret, a new one is made. A dry run prints the command and returns
-/// the exit code instead. nullopt if ssh reaches the hosts. Error(kConfig) if there is no
-/// allocation or no host, if flags contradict the launcher, if it is another one, or if srun or
-/// mpirun is missing.
+/// the exit code instead. nullopt if ssh reaches the hosts; the variable kTypedCommand is then
+/// removed, because no program may get it. Error(kConfig) if there is no allocation or no host, if
+/// flags contradict the launcher, if it is another one, or if srun or mpirun is missing.
 std::optional<int> start_nodes(HostFlags flags, std::vector<std::string> exports, bool dry_run);
 
 }  // namespace hgt

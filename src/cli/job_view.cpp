@@ -179,9 +179,10 @@ std::string JobView::how_to_resume(const Verdict& verdict) const {
     const std::vector<std::string> saved = list_checkpoints(run_dir_);
     return fmt::format(
         "  no step could be made from step {}\n  {}\n", branch.newest->step,
-        saved.size() > 1 ? "go back to an earlier checkpoint, with a tenth of the learning rate: " +
-                               shell_line(with_key(command, "resume", saved[1]))
-                         : "start a new run with a lower learning rate and another --run_dir");
+        saved.size() > 1 && !is_submission(command)
+            ? "go back to an earlier checkpoint, with a tenth of the learning rate: " +
+                  shell_line(with_key(command, "resume", saved[1]))
+            : "start a new run with a lower learning rate and another --run_dir");
   }
   return fmt::format(
       "  {}\n  {}: {}\n",

@@ -1,10 +1,12 @@
 #include "launched_run.h"
 
+#include <cstdlib>
 #include <fcntl.h>
 #include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/host.h"
 #include "hgtrain/launch/remote_command.h"
@@ -42,13 +44,33 @@ std::vector<std::string> own_command_line() {
   return words;
 }
 
+std::string typed_command_value(const std::vector<std::string>& words) {
+  using nlohmann::json;
+  return json(words).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+const std::vector<std::string>& typed_command_line() {
+  static const std::vector<std::string> words = [] {
+    const char* const value = std::getenv(kTypedCommand);
+    if (value == nullptr) return own_command_line();
+    const std::string text = value;
+    unsetenv(kTypedCommand);
+    try {
+      return nlohmann::json::parse(text).get<std::vector<std::string>>();
+    } catch (const nlohmann::json::exception&) {  // it is not hgtrain's
+      return own_command_line();
+    }
+  }();
+  return words;
+}
+
 RunFile new_run_file() {
   RunFile run;
   run.started_at = utc_now();
   run.versions = {{"hgtrain", HGT_VERSION}};
   run.host = host_name();
   run.pid = getpid();
-  run.command = without_values_of_env(own_command_line());
+  run.command = without_values_of_env(typed_command_line());
   return run;
 }
 

@@ -15,6 +15,15 @@ namespace hgt {
 /// The words by which this process was started.
 std::vector<std::string> own_command_line();
 
+/// The variable by which --launcher and the script of `submit slurm` tell the processes that they
+/// start what the user has typed.
+inline constexpr const char* kTypedCommand = "HGTRAIN_TYPED_COMMAND";
+/// Its value for these words.
+std::string typed_command_value(const std::vector<std::string>& words);
+/// The words that the user typed to start the job: those of the variable if it is set, else
+/// own_command_line(). The first call removes the variable from this process's environment.
+const std::vector<std::string>& typed_command_line();
+
 /// The part of run.json that is known before any run starts: this process and its command line.
 RunFile new_run_file();
 /// Adds how the run ended.

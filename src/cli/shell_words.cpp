@@ -76,8 +76,12 @@ std::vector<std::string> without_values_of_env(std::vector<std::string> words) {
   return words;
 }
 
+bool is_submission(const std::vector<std::string>& words) {
+  return words.size() > 1 && words[1] == "submit";
+}
+
 std::vector<std::string> resuming(const std::vector<std::string>& words) {
-  return with_key(words, "resume", "auto");
+  return is_submission(words) ? words : with_key(words, "resume", "auto");
 }
 
 std::vector<std::string> with_key(const std::vector<std::string>& words, const std::string& key,

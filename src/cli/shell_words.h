@@ -26,8 +26,12 @@ std::vector<std::string> with_dashes(
 /// The words with *** in place of the value in each `--env NAME=VALUE`, which may be a secret.
 std::vector<std::string> without_values_of_env(std::vector<std::string> words);
 
+/// Whether the words are those of `hgtrain submit`, whose jobs always resume from their run
+/// folder's newest checkpoint.
+bool is_submission(const std::vector<std::string>& words);
+
 /// The command line that resumes a training from its run folder's newest checkpoint: the words
-/// without their --resume, and --resume auto.
+/// without their --resume, and --resume auto unless they are a submission.
 std::vector<std::string> resuming(const std::vector<std::string>& words);
 
 /// The command line with this value of a key, whether it had one or not.

@@ -8,7 +8,9 @@
 #include "hgtrain/base/terminal.h"
 
 #include "commands.h"
+#include "launched_run.h"
 #include "options.h"
+#include "shell_words.h"
 #include "submitted_training.h"
 
 namespace hgt {
@@ -84,12 +86,15 @@ class SubmitSlurm final : public Command {
     std::vector<std::string> words{own_program(), "--launcher", "slurm"};
     for (const std::string& word : training_.arguments(training_.config, overrides))
       words.push_back(word);
+    const std::vector<std::string> typed =
+        without_switches(own_command_line(), {"--dry_run", "--dry-run"});
     return out + fmt::format(R"(
 # Before its time is over, and if it is preempted, the job saves and goes to the queue again to resume.
 # It does so, too, if a node or a connection is lost (6); after {1} restarts, only if it ran for an hour.
 is_over=0
 trap 'is_over=1; kill -USR1 $job' USR1
 export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
+export {3}={4}
 {0} &
 job=$!
 while kill -0 $job 2> /dev/null; do wait $job; done # SIGUSR1 ends a wait
@@ -104,7 +109,8 @@ case $status in
 esac && scontrol requeue "$SLURM_JOB_ID"
 exit $status
 )",
-                             shell_line(words), kMaxRestarts, kSoonSeconds);
+                             shell_line(words), kMaxRestarts, kSoonSeconds, kTypedCommand,
+                             shell_word(typed_command_value(typed)));
   }
 
   SubmittedTraining training_;

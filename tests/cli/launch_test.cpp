@@ -2,7 +2,9 @@
 #include <fstream>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
+#include "hgtrain/base/file.h"
 #include "hgtrain/machine/resources.h"
 
 #include "launch/fake_ssh.h"
@@ -295,6 +297,22 @@ TEST_CASE("--num_gpus counts the GPUs of each host") {
   CHECK(twice.status == 3);
   CHECK(twice.says("ranks of hosts a and a2 would use the same GPU: GPU-11-of-a; these hosts are"));
   CHECK(with("a:2", "3").says("3 workers on each host are asked for, but a has 2 slots"));
+}
+
+TEST_CASE("a job that --launcher starts is that of the typed command, which no program sees") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "srun") << "#!/bin/sh\nwhile [ \"${1#--}\" != \"$1\" ]; do shift; done\n"
+                                    "exec \"$@\"\n";
+  std::filesystem::permissions(folder / "srun", std::filesystem::perms::owner_all);
+  const Launch run(
+      {"--launcher", "slurm", "--log_dir", folder / "logs", "--env", "A=b", "--", "env"},
+      "export SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=1 PATH=" + folder.path() + ":$PATH");
+  CHECK(run.status == 0);
+  CHECK(run.out.find("HGTRAIN_TYPED_COMMAND") == std::string::npos);
+  const auto file = nlohmann::json::parse(read_file(folder / "logs/run.json", 1 << 20));
+  CHECK(file.at("command") == nlohmann::json{build_root() + "/hgtrain", "launch", "--launcher",
+                                             "slurm", "--log_dir", folder / "logs", "--env",
+                                             "A=***", "--", "env"});
 }
 
 TEST_CASE("--launcher openmpi needs hosts that mpirun can start, and mpirun") {

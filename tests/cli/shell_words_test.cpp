@@ -11,6 +11,8 @@ TEST_CASE("to resume, the command line's own --resume is replaced") {
   CHECK(resuming({"hgtrain", "--config", "c.json"}) == expected);
   CHECK(resuming({"hgtrain", "--resume", "x", "--config", "c.json"}) == expected);
   CHECK(resuming({"hgtrain", "--config", "c.json", "--resume=none"}) == expected);
+  const std::vector<std::string> submission{"hgtrain", "submit", "slurm", "c.json"};
+  CHECK(resuming(submission) == submission);
 }
 
 TEST_CASE("a flag is left out of a command line, but not of a program's behind --") {

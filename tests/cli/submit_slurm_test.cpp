@@ -66,7 +66,7 @@ TEST_CASE("a job goes to the queue again if a host is lost, but not for ever") {
     std::ofstream(folder / name) << "#!/bin/sh\n" << text << '\n';
     std::filesystem::permissions(folder / name, std::filesystem::perms::owner_all);
   };
-  program("srun", "echo srun \"$@\"; exit $STATUS");
+  program("srun", "echo srun \"$@\"; echo $HGTRAIN_TYPED_COMMAND; exit $STATUS");
   program("scontrol", "echo scontrol \"$@\"");
   const Outcome printed =
       run_program("submit slurm " + kConfigOfGpt2 + " --gpus 8 --nodes 2 --dry_run");
@@ -80,6 +80,9 @@ TEST_CASE("a job goes to the queue again if a host is lost, but not for ever") {
   const auto requeued = Catch::Contains("scontrol requeue 12\n");
   const Outcome lost = job("STATUS=6");
   CHECK_THAT(lost.output, Catch::Contains(" --wait=60 ") && requeued);
+  CHECK_THAT(lost.output, Catch::Contains(fmt::format(
+                              R"(["{}/hgtrain","submit","slurm","{}","--gpus","8","--nodes","2"])",
+                              build_root(), kConfigOfGpt2)));
   CHECK(lost.status == 6);
   CHECK_THAT(job("STATUS=6 SLURM_WAIT=5").output, Catch::Contains(" --wait=5 "));
   CHECK_THAT(job("STATUS=6 SLURM_RESTART_COUNT=9").output, requeued);

@@ -1,5 +1,6 @@
 """Jobs under Open MPI's mpirun, on the two hosts of hosts.py. Without mpirun, it ends with 77."""
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -46,7 +47,7 @@ class MpiTest(HostsCase):
 
     def test_the_launcher_openmpi_starts_the_hosts_in_their_order_with_their_slots_and_a_secret_of_the_job(self):
         (self.work / 'mpi_hosts').write_text('b slots=1 gpus=5\na slots=2\n')
-        show = 'echo $RANK $(hostname) $CUDA_VISIBLE_DEVICES $WORD $(env | grep -c "^HGTRAIN_JOB_SECRET") $PWD "$@"'
+        show = 'echo $RANK $(hostname) $CUDA_VISIBLE_DEVICES $WORD $(env | grep -c "^HGTRAIN_JOB_SECRET\|^HGTRAIN_TYPED_COMMAND") $PWD "$@"'
         out, err = self.start_openmpi('--hostfile', 'mpi_hosts', '--export', 'WORD', '--', 'sh', '-c', show, 'sh', '--launcher', 'mine',
                                       WORD='said').communicate(timeout=120)
         rest = f'said 0 {self.work} --launcher mine'
@@ -75,6 +76,7 @@ class MpiTest(HostsCase):
         out, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 75, out + err)
         self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')))
+        self.assertIn(f'  resume with: {shlex.join(map(str, process.args))} --resume auto\n', err)
 
     def test_the_address_of_the_first_node_must_be_given(self):
         _, err = self.mpirun('--map-by', 'ppr:1:node', 'launch', '--', 'true', master=False, exit_code=2)

@@ -249,6 +249,8 @@ class SlurmTest(HostsCase):
             subprocess.run([PROGRAM, 'stop', 'run'], cwd=folder, check=True, capture_output=True)
             self.wait_for_job(folder, job, lambda: 'JobState=FAILED' in self.state(job))
             self.assertRegex(self.state(job), r'Restarts=0 .*ExitCode=75:0')
+            self.assertIn(f'  resume with: {PROGRAM} submit slurm config.json --nodes 2 --num_workers 2 --time 5 --run_dir run --training.train_iters 1000000\n',
+                          (folder / f'config-{job}.out').read_text())
 
     def train(self, name):
         folder = self.prepare(name, 3)
