@@ -25,6 +25,14 @@ void add_data(const std::vector<DataSource>& sources, std::set<std::string>& out
 
 }  // namespace
 
+std::vector<std::string> token_files_of(const Config& config) {
+  std::set<std::string> out;
+  for (const DataSource& source : config.data.train) out.insert(source.path);
+  if (config.training.eval_interval > 0)
+    for (const DataSource& source : config.data.valid) out.insert(source.path);
+  return {out.begin(), out.end()};
+}
+
 PushedFiles files_to_push(const Config& config, const std::string& checkpoint) {
   std::set<std::string> for_all;
   add_data(config.data.train, for_all);

@@ -300,6 +300,7 @@ class Train final : public Command {
     spec.shared_file = mark.path();
     if (plan.config.distributed.push_data && !spec.hosts.empty())
       spec.pushed_files = files_to_push(plan.config, first_checkpoint(folder.path));
+    spec.token_files = token_files_of(plan.config);
     spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume, record_steps,
                  &mark, &config, &view](int attempt) {
       // The run folder is on this job's branch only once it has begun.

@@ -38,7 +38,7 @@ struct JobEnded {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 10;
+inline constexpr std::uint32_t kAgentVersion = 11;
 
 /// The first message of an agent that has dialled the coordinator: who it is.
 struct Join {
@@ -277,15 +277,16 @@ struct Inspect {
   std::string folder;   ///< where logs will lie, "" = nowhere
   std::string address;  ///< JobHost::address and interface
   std::string interface;
-  std::string program;      ///< program_of_environment() of what will be started
-  std::string work_folder;  ///< in which ranks will work, "" = where the agent does
-  std::string command;      ///< what they will start, "" = it is there
-  std::string path;         ///< search_path() for it
+  std::string program;                   ///< program_of_environment() of what will be started
+  std::string work_folder;               ///< in which ranks will work, "" = where the agent does
+  std::string command;                   ///< what they will start, "" = it is there
+  std::string path;                      ///< search_path() for it
+  std::vector<std::string> token_files;  ///< JobSpec::token_files
   bool with_libraries = false;
   bool with_doctor = false;
   static auto fields(auto& m) {
     return std::tie(m.folder, m.address, m.interface, m.program, m.work_folder, m.command, m.path,
-                    m.with_libraries, m.with_doctor);
+                    m.token_files, m.with_libraries, m.with_doctor);
   }
 };
 

@@ -156,11 +156,8 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
         spawn(message);
       });
     case MessageKind::kNotSpawned:
-      return with<NotSpawned>(link, frame, [&](const auto& message) {
-        Error error = error_in(message);
-        if (hosts_.size() > 1) error.in("host " + link.host());
-        context_.cannot_start(error);
-      });
+      return with<NotSpawned>(
+          link, frame, [&](const auto& message) { on_not_spawned(link, error_in(message)); });
     case MessageKind::kSpawned:
       return with<Spawned>(link, frame, [&](const auto& message) {
         RankView& rank = view_of(message.rank, link);
@@ -306,6 +303,29 @@ void Coordinator::on_gone(RankView& rank, const Gone& message) {
   if (are_gone()) stages_.advance(Stage::kFinished);
 }
 
+void Coordinator::on_not_spawned(const AgentLink& link, Error error) {
+  if (hosts_.size() > 1) error.in("host " + link.host());
+  if (!context_.is_to_join) return context_.cannot_start(error);
+  const std::size_t host = host_of(link);
+  Failure failure;
+  failure.rank = hosts_[host].first_rank;
+  failure.at_ns = now_ns();
+  failure.exit_code = error.exit_code();
+  failure.permanent = true;
+  failure.reason = "could not be started";
+  failure.message = error.message();
+  failure.hint = error.hint();
+  failure.context = error.context();
+  end_host(host, failure);
+}
+
+/// None of the host's ranks is left.
+void Coordinator::end_host(std::size_t host, const Failure& failure) {
+  for (RankView& rank : ranks_) rank.is_gone |= rank.host == host || !spawned_;
+  fail(failure);
+  if (are_gone()) stages_.advance(Stage::kFinished);
+}
+
 std::string Coordinator::hint_for_lost(const AgentLink& link) const {
   std::string out = link.was_silent()
                         ? "the host or its network is down, or its agent or connection is stopped"
@@ -321,7 +341,6 @@ std::string Coordinator::hint_for_lost(const AgentLink& link) const {
 void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   const std::size_t host = host_of(link);
   if (!has_ranks(link)) return;
-  for (RankView& rank : ranks_) rank.is_gone |= rank.host == host || !spawned_;
   Failure failure;
   failure.rank = -1;
   failure.host = static_cast<int>(host);
@@ -348,8 +367,7 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
       earlier.hint = failure.hint;
     }
   }
-  fail(failure);
-  if (are_gone()) stages_.advance(Stage::kFinished);
+  end_host(host, failure);
 }
 
 bool Coordinator::has_ranks(const AgentLink& link) const {

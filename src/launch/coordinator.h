@@ -33,6 +33,7 @@ class Coordinator {
     Spawn order;  ///< the fields that are equal for all hosts of the attempt
     std::function<void(const std::string& text)> notice;
     std::function<void(const Error& why)> cannot_start;
+    bool is_to_join = false;  ///< a host that cannot start its ranks only makes the attempt fail
     std::function<void()> finished;  ///< no process is left, or none that can be killed
   };
 
@@ -82,7 +83,9 @@ class Coordinator {
   /// Closes the control channel, because the rank sent what it must not.
   void break_channel(RankView& rank, const std::string& why);
   void pass_on(RankView& rank, const std::string& kind, const nlohmann::json& body);
+  void on_not_spawned(const AgentLink& link, Error error);
   void fail(const Failure& failure);
+  void end_host(std::size_t host, const Failure& failure);
   std::vector<std::string> silent_hosts() const;
   Failure with_host(Failure failure) const;
   bool has_ranks(const AgentLink& link) const;  ///< that are not gone

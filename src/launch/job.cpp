@@ -130,8 +130,10 @@ class Job {
     if (!logs.empty()) out.folder = spec_.rendezvous ? logs : (fs::current_path() / logs).string();
     out.with_libraries = spec_.own_workers && uses_gpus();
     if (spec_.rendezvous) return out;
-    // Files that are sent may make it.
-    if (spec_.pushed_files.for_all.empty()) out.work_folder = folder_there();
+    if (spec_.pushed_files.for_all.empty()) {  // files that are sent may make the folder
+      out.work_folder = folder_there();
+      out.token_files = spec_.token_files;
+    }
     if (spec_.own_workers) return out;  // the worker comes with the agent's program
     out.program = program_of_environment(spec_);
     out.command = spec_.argv(0).at(0);
@@ -204,8 +206,39 @@ class Job {
       report_hosts();
       start_attempt();
     } catch (const Error& e) {
-      give_up(e);
+      cannot_start(e);
     }
+  }
+
+  /// Nothing of the attempt has been started.
+  void cannot_start(const Error& why) {
+    if (stopping_ || !leaves_out_joined(why.message())) return give_up(why);
+    asio::post(io_, [this] {
+      if (!done_) coordinator_ ? restart() : roster_.gather();
+    });
+  }
+
+  /// The hosts of this attempt that have joined a job which can go on without them.
+  std::vector<std::string> joined_hosts() const {
+    std::vector<std::string> out;
+    for (const HostRanks& host : roster_.hosts())
+      if (!hosts_before_.empty() && !hosts_before_.contains(host.spec.name))
+        out.push_back(host.spec.name);
+    return out;
+  }
+
+  /// An attempt that is made only to let hosts join, and fails before its first step, ends no job.
+  bool leaves_out_joined(const std::string& why) {
+    std::vector<std::string> joined = joined_hosts();
+    if (verdict_.rank >= 0 && std::ranges::count(joined, verdict_.host) > 0)
+      joined = {verdict_.host};
+    for (const std::string& host : joined) {
+      const std::string text =
+          fmt::format("the attempt to continue with it failed before a step was done: {}", why);
+      notice(fmt::format("host {} is left out for the rest of the job: {}", host, text));
+      roster_.leave_out(host, text);
+    }
+    return !joined.empty();
   }
 
   void report_hosts() {
@@ -225,7 +258,8 @@ class Job {
                                  spec_,
                                  order(out, err),
                                  [this](const std::string& text) { notice(text); },
-                                 [this](const Error& why) { give_up(why); },
+                                 [this](const Error& why) { cannot_start(why); },
+                                 !joined_hosts().empty(),
                                  [this] { asio::post(io_, [this] { on_finished(); }); }};
     is_growing_ = false;
     coordinator_ = std::make_unique<Coordinator>(std::move(context), roster_.hosts(), restarts_);
@@ -245,6 +279,7 @@ class Job {
   /// If there is no host to restart on, the last attempt is how the job ended.
   void on_unusable(const Error& why) {
     if (done_) return;
+    if (!joined_hosts().empty()) return cannot_start(why);
     if (restarts_ == 0) return give_up(why);
     verdict_.restarts = --restarts_;
     verdict_.exit_code = static_cast<int>(ErrorKind::kPeer);
@@ -269,9 +304,15 @@ class Job {
       verdict_.exit_code = 128 + SIGINT;
       verdict_.reason = "stopped at once by " + killed_by_;
     } else if (is_growing_ && !stopping_ && verdict_.exit_code == kExitStoppedEarly) {
+      hosts_before_.clear();
+      for (const HostRanks& host : roster_.hosts()) hosts_before_.insert(host.spec.name);
+      return restart();
+    } else if (!stopping_ && verdict_.rank >= 0 && verdict_.step <= 0 &&
+               leaves_out_joined(what_failed())) {
       return restart();
     } else if (!stopping_ && coordinator_->is_worth_a_restart()) {
       if (const auto count = restarts_left_.take(verdict_)) {
+        hosts_before_.clear();
         report_restart(*count);
         return restart();
       }
@@ -279,10 +320,14 @@ class Job {
     leave();
   }
 
+  std::string what_failed() const {
+    return fmt::format("{} {}", verdict_.culprit(),
+                       verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message);
+  }
+
   void report_restart(const std::string& count) {
     notice(fmt::format(
-        "{} {}; restarting {}{}", verdict_.culprit(),
-        verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message,
+        "{}; restarting {}{}", what_failed(),
         spec_.num_workers == 1 ? "it" : fmt::format("all {} ranks", spec_.num_workers), count));
   }
 
@@ -429,6 +474,8 @@ class Job {
   std::chrono::steady_clock::time_point give_up_at_;  // if nothing more is read
   bool stopping_ = false;
   bool is_growing_ = false;  // the attempt was stopped for another one on more hosts
+  std::set<std::string>
+      hosts_before_;  // of the attempt that was stopped for that, until another fails
   bool console_gone_ = false;
   bool done_ = false;
 };

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
@@ -113,12 +114,31 @@ std::map<std::string, std::string> library_versions() {
   return versions;
 }
 
-/// The program may be relative to the folder.
+/// Whether there is anything of a token file, whose path is as in a config.
+bool has_token_file(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error) || fs::exists(path + ".idx", error) ||
+         fs::exists(path + ".bin", error);
+}
+
+void require_token_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> missing;
+  for (const std::string& path : paths)
+    if (!has_token_file(path)) missing.push_back(fs::absolute(path));
+  if (missing.empty()) return;
+  throw Error(
+      ErrorKind::kConfig,
+      fmt::format("host {} has no token file {}", host_name(), fmt::join(missing, ", nor ")),
+      "`--distributed.push_data true` sends it there");
+}
+
+/// The program and the data may be relative to the folder.
 void look_for_start(const Inspect& wanted, HostFacts& out) {
   try {
     enter_folder(wanted.work_folder);
     if (wanted.address.empty()) address_of(wanted.interface);
     if (!wanted.command.empty()) find_program(wanted.command, wanted.path);
+    require_token_files(wanted.token_files);
   } catch (const Error& e) {
     out.start_error = e.message();
     out.start_hint = e.hint();

@@ -133,7 +133,7 @@ void Roster::call_next() {
 
 /// This machine cannot be used for a reason that stays.
 void Roster::call_again(Host& host) {
-  if (!host.is_here) disconnect(host);
+  if (!host.is_here && !host.is_left_out) disconnect(host);
 }
 
 /// Leaves the host as if it had never been called. The loop may still refer to the last call, so
@@ -154,7 +154,7 @@ void Roster::gather() {
   std::vector<std::string> lost;
   for (const RankRange& range : ranks_.world()) {
     const Host& host = hosts_[range.host];
-    if (host.state != State::kAway) continue;
+    if (host.state != State::kAway || host.is_left_out) continue;
     lost.push_back(host.spec.name);
     fence_ns = std::max(fence_ns, host.link->fenced_ns());
   }
@@ -180,6 +180,15 @@ void Roster::gather() {
                                  nodes_->join_timeout().count(), fmt::join(lost, ", ")));
     check_ready();
   });
+}
+
+void Roster::leave_out(const std::string& name, const std::string& why) {
+  for (Host& host : hosts_) {
+    if (host.spec.name != name) continue;
+    host.is_left_out = host.is_reported = true;
+    host.why_away = why;
+    host.state = State::kAway;
+  }
 }
 
 void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
@@ -279,7 +288,7 @@ void Roster::on_lost(Host& host, const std::string& why) {
     return check_ready();
   }
   const bool ends_attempt = is_ready_ && host.state == State::kHere && ranks_.runs_ranks(host);
-  host.is_reported = ends_attempt;  // by its verdict
+  host.is_reported = ends_attempt || host.is_left_out;  // by its verdict, or before
   on_unusable(host, reason);
   if (ends_attempt) events_.lost(*host.link, reason);
 }
@@ -318,7 +327,7 @@ void Roster::assign_spares() {
 /// Whether a node that dials can be this host now.
 bool Roster::lets_join(Host& host) {
   if (host.state != State::kAway) return true;
-  if (patience_.count() == 0 || is_fenced_ || !is_clear(host)) return false;
+  if (patience_.count() == 0 || is_fenced_ || host.is_left_out || !is_clear(host)) return false;
   call_again(host);
   return true;
 }
@@ -425,7 +434,7 @@ void Roster::wait_for_hosts() {
 std::string Roster::text_of_waiting(std::chrono::nanoseconds left) const {
   std::vector<std::string> away;
   for (const Host& host : hosts_)
-    if (host.state == State::kAway)
+    if (host.state == State::kAway && !host.is_left_out)
       away.push_back(fmt::format("{} ({})", host.spec.name, host.why_away));
   const std::int64_t seconds = std::chrono::ceil<std::chrono::seconds>(left).count();
   const double period = std::chrono::duration<double>(call_period_).count();

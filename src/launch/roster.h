@@ -81,6 +81,8 @@ class Roster {
   /// cannot be used, its ranks are left out, within the limits. Then `ready` or `unusable` is
   /// called again, at once if no host was lost.
   void gather();
+  /// The host, none of whose ranks is left, runs none of later attempts, and is not called again.
+  void leave_out(const std::string& host, const std::string& why);
   /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
   /// acknowledged it, or after kDismissLimit. The nodes end when this process ends, which may print
   /// its report before.

@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import time
 
@@ -49,16 +50,6 @@ class ElasticTest(HostsCase):
         """The host's connection ends, as if it had lost its power; it can be called again."""
         for pid in self.hosts.agents_of(host):
             os.kill(pid, signal.SIGKILL)
-
-    @contextlib.contextmanager
-    def unmounted(self, host):
-        """The host does not see the working folder, as if its disk were not mounted yet after a reboot."""
-        inside = ['nsenter', '-t', self.hosts.first_process(host), '-m', '-p']
-        sh(*inside, 'mount', '-t', 'tmpfs', 'tmpfs', self.work)
-        try:
-            yield
-        finally:
-            sh(*inside, 'umount', '--lazy', self.work)
 
     def read_until(self, text, process):
         """What stderr says until then."""
@@ -118,13 +109,15 @@ class ElasticTest(HostsCase):
             self.assertEqual(self.hosts_of(run), [left])
 
     def test_a_host_that_comes_back_joins_after_a_checkpoint(self):
-        process = self.start_training('a slots=1\nb slots=1\n', 'joined', '--nnodes', '1:2',
+        disk = self.work / 'disk'
+        shutil.copytree(self.folder, disk, ignore=lambda *_: [name for name in os.listdir(self.folder) if not name.startswith('data.')])
+        process = self.start_training('a slots=1\nb slots=1\n', 'joined', '--nnodes', '1:2', '--data.train_data_path', str(disk / 'data'),
                                       '--checkpoint.keep_last_n', '2', steps=100_000)
         self.wait_for_step('joined', 100, process)
-        with self.unmounted('b'):
+        with self.hosts.without('b', disk):
             with self.hosts.unreachable('b'):
                 self.wait_until(lambda: self.hosts_of('joined') == ['a'], process)
-            said = self.read_until(f'host b cannot be used yet: it has no folder {self.folder}: No such file or directory', process)
+            said = self.read_until(f'host b cannot be used yet: it has no token file {disk}/data\n', process)
         self.assertNotIn('so that hosts can join', said)
         self.wait_until(lambda: self.hosts_of('joined') == ['a', 'b'], process)
         joined_at = len(self.lines('joined'))
@@ -135,6 +128,22 @@ class ElasticTest(HostsCase):
         self.assertEqual([m['step'] for m in map(json.loads, self.lines('joined'))], list(range(1, len(self.lines('joined')) + 1)))
         for (step, loss, _), (_, one, _) in zip(self.losses(self.folder, 'joined')[:100], self.losses(self.folder, 'whole')):
             self.assertAlmostEqual(loss, one, delta=1e-6 * one, msg=f'step {step}')
+
+    def test_a_host_with_which_the_job_cannot_start_again_is_left_out(self):
+        process = self.start_training('a slots=1\nb slots=1\n', 'in_vain', '--nnodes', '1:2', '--checkpoint.keep_last_n', '2', steps=100_000)
+        self.wait_for_step('in_vain', 100, process)
+        with contextlib.ExitStack() as stack:
+            with self.hosts.unreachable('b'):
+                self.wait_until(lambda: self.hosts_of('in_vain') == ['a'], process)
+                stack.enter_context(self.hosts.without('b', self.folder / 'in_vain'))
+                sh('nsenter', '-t', self.hosts.first_process('b'), '-m', '-p', 'touch', self.folder / 'in_vain/logs')
+            said = self.read_until('host b is left out for the rest of the job: ', process)
+            self.assertRegex(said, 'before a step was done: rank 1 failed: .*in_vain/logs is not a folder that logs can be written to')
+            self.wait_until(lambda: self.hosts_of('in_vain') == ['a'], process)
+            left_at = len(self.lines('in_vain'))
+            self.wait_for_step('in_vain', left_at + 100, process)
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, exit_code=75)
 
     def test_a_job_with_too_few_hosts_ends_with_6_and_can_be_resumed(self):
         process = self.start_training('a slots=1\nb slots=1\n', 'too_few', '--nnodes', '2:2', '--elastic_timeout', '35')
@@ -149,7 +158,7 @@ class ElasticTest(HostsCase):
     def test_a_restart_waits_for_a_host_without_a_network(self):
         process = self.start_training('a slots=1\nb slots=1\n', 'waits', '--max_restarts', '1')
         self.wait_for_step('waits', 30, process)
-        with self.unmounted('b'):
+        with self.hosts.without('b', self.work):
             with self.hosts.unreachable('b'):
                 said = self.read_until('too few hosts can be used', process)
             self.read_until(f'host b cannot be used yet: it has no folder {self.folder}: No such file or directory', process)

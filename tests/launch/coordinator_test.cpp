@@ -128,9 +128,14 @@ TEST_CASE("if a host is lost before any rank has started, the attempt ends at on
   spec.num_workers = 2;
   if (GENERATE(false, true)) spec.rendezvous = Rendezvous();
   bool has_finished = false;
-  Coordinator coordinator(
-      {io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [&] { has_finished = true; }},
-      {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
+  Coordinator coordinator({io,
+                           spec,
+                           {},
+                           [](const std::string&) {},
+                           [](const Error&) {},
+                           false,
+                           [&] { has_finished = true; }},
+                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
   coordinator.start();
   coordinator.on_lost(a.link, "nothing has come from it for 15 s");
   CHECK(has_finished);
@@ -138,6 +143,40 @@ TEST_CASE("if a host is lost before any rank has started, the attempt ends at on
   CHECK(coordinator.verdict().host == "a");
   CHECK(has(coordinator.verdict().hint, "with --max_restarts N the job waits for the host"));
   CHECK(has(coordinator.verdict().hint, "the hostfile has a spare") != spec.rendezvous.has_value());
+}
+
+TEST_CASE("a host that has joined and cannot start its ranks only makes the attempt fail") {
+  asio::io_context io;
+  MergedOutput console(io, {});
+  SilentAgent a(io, console, "a"), b(io, console, "b");
+  JobSpec spec;
+  spec.num_workers = 2;
+  spec.argv = [](int) { return std::vector<std::string>{"worker"}; };
+  const bool is_to_join = GENERATE(false, true);
+  bool has_finished = false;
+  std::string why;
+  Coordinator coordinator({io,
+                           spec,
+                           {},
+                           [](const std::string&) {},
+                           [&](const Error& error) { why = error.message(); },
+                           is_to_join,
+                           [&] { has_finished = true; }},
+                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 2);
+  coordinator.start();
+  coordinator.on_frame(a.link, as_frame(PortReserved{2, 29500, "10.0.0.1"}));
+  const Error error(ErrorKind::kConfig, "there is no room", "make room");
+  coordinator.on_frame(b.link, as_frame(not_spawned(2, error)));
+  CHECK(why == (is_to_join ? "" : "there is no room"));
+  if (!is_to_join) return;
+  CHECK_FALSE(has_finished);
+  coordinator.on_frame(a.link, as_frame(Gone{.attempt = 2, .rank = 0}));
+  CHECK(has_finished);
+  const Verdict verdict = coordinator.verdict();
+  CHECK(verdict.host == "b");
+  CHECK(verdict.message == "there is no room");
+  CHECK(verdict.context == std::vector<std::string>{"host b"});
+  CHECK(verdict.reason == "could not be started");
 }
 
 TEST_CASE("if all other machines are silent, the network of this one is suspected") {
@@ -152,8 +191,9 @@ TEST_CASE("if all other machines are silent, the network of this one is suspecte
   SilentAgent a(io, console, "a", events), b(io, console, "b", events);
   JobSpec spec;
   spec.num_workers = 2;
-  Coordinator coordinator({io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [] {}},
-                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
+  Coordinator coordinator(
+      {io, spec, {}, [](const std::string&) {}, [](const Error&) {}, false, [] {}},
+      {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
   attempt = &coordinator;
   const bool is_b_here = GENERATE(false, true);  // no other machine
   a.link.start_lease(std::chrono::seconds(2));

@@ -3,7 +3,7 @@
 // launcher [--workers N] [--hosts A,B | --hostfile TEXT] [--on_first_host] [--own] [--restarts N]
 // [--grace MS]
 // [--hang MS] [--lease MS] [--call_period MS] [--min_hosts N] [--elastic_timeout MS] [--logs DIR]
-// [--socket DIR]
+// [--token_file FILE] [--socket DIR]
 // [--show RANKS] [--verdict FILE] -- PROGRAM ...
 // With [--nodes N --node R --port P --secret TEXT [--join SECONDS] [--key K=V] [--setting K=V]] one
 // of N nodes on this machine, of --workers each. With [--remotely HOST [--in FOLDER] [--program
@@ -72,6 +72,8 @@ int main(int argc, char** argv) try {
       spec.elastic_timeout = std::chrono::milliseconds(std::stoi(argv[++i]));
     else if (flag == "--logs")
       spec.log_dir = argv[++i];
+    else if (flag == "--token_file")
+      spec.token_files.push_back(argv[++i]);
     else if (flag == "--socket")
       spec.socket = &socket.emplace(argv[++i]);
     else if (flag == "--hosts")

@@ -1,6 +1,7 @@
 #include "look_at_host.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include <catch2/catch.hpp>
 
@@ -67,5 +68,13 @@ TEST_CASE("a host says what would keep ranks from starting") {
   CHECK(error_of(wanted) == "there is no program ./run");
   std::filesystem::create_symlink("/bin/true", folder / "run");
   CHECK(look_at_host(wanted, "", {}).start_error == "");
+  for (const char* file : {"one.idx", "two"}) std::ofstream(folder / file);
+  wanted.token_files = {"one", folder / "two"};
+  CHECK(look_at_host(wanted, "", {}).start_error == "");
+  wanted.token_files.insert(wanted.token_files.end(), {"three", "/no/four"});
+  CHECK_THAT(error_of(wanted),
+             Catch::EndsWith(" has no token file " + (folder / "three") + ", nor /no/four"));
+  CHECK_THAT(look_at_host(wanted, "", {}).start_hint,
+             Catch::Contains("`--distributed.push_data true`"));
   std::filesystem::current_path(before);
 }

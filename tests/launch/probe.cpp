@@ -92,6 +92,17 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
       if (attempt == 1) channel.send("checkpoint", {{"step", step}});
     }
     return kExitStoppedEarly;
+  } else if (what == "grow_in_vain") {  // with the second rank, whose host is back, it cannot start
+    const int attempt = number("TORCHELASTIC_RESTART_COUNT");
+    if (attempt == 0 && rank == 1) kill(agent(), SIGKILL);
+    channel.send("started", {{"step", attempt}});
+    if (attempt == 2 && rank == 1) throw Error(ErrorKind::kConfig, "there are no tokens");
+    for (int step = 1; attempt < 3 && !inbox.has("stop") && !inbox.has("abort"); ++step) {
+      std::this_thread::sleep_for(100ms);
+      if (attempt == 1) channel.send("checkpoint", {{"step", step}});
+    }
+    if (attempt == 3) std::this_thread::sleep_for(2500ms);  // hosts are called every second
+    return attempt == 3 ? 0 : kExitStoppedEarly;
   } else if (what == "join") {  // alone, the rank saves a step every 0.1 s; the fourth attempt ends
     const int attempt = number("TORCHELASTIC_RESTART_COUNT");
     std::cout << "attempt " << attempt << ", rank " << rank << " of " << world << std::endl;

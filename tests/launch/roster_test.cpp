@@ -61,6 +61,16 @@ TEST_CASE("hosts without the program are all named before anything starts") {
               fmt::format("there is no program 'no-such-program' in PATH\n  in host {}\n", host)));
 }
 
+TEST_CASE("hosts without the data are all named before anything starts") {
+  const FakeSsh ssh(kStartAgent);
+  LauncherProcess launcher(
+      {"--own", "--hosts", "a,b", "--token_file", "/no/data", "--", LAUNCH_PROBE, "meet"});
+  CHECK(launcher.wait() == 2);
+  CHECK(launcher.out() == "");
+  for (const char* host : {"a", "b"})
+    CHECK(has(launcher.err(), fmt::format(" has no token file /no/data\n  in host {}\n", host)));
+}
+
 TEST_CASE("workers of ours on several hosts meet through the store") {
   const FakeSsh ssh(kStartAgent);
   LauncherProcess launcher({"--own", "--hosts", "a:2,b:2", "--", LAUNCH_PROBE, "meet"});
@@ -325,6 +335,22 @@ TEST_CASE("a host that is back stops no job while it lacks something, and joins 
         err.find("stopping after this step, so that hosts can join"));
   CHECK(contents(folder / "calls") == "\n\n\n\n");
   CHECK(launcher.verdict()["restarts"] == 2);
+}
+
+TEST_CASE("a host with which a job that ran without it cannot start is left out") {
+  const TemporaryFolder folder;
+  const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
+                    (folder / "calls") + "); [ $host = a ] || [ $n != 2 ] || " +
+                    "{ echo down >&2; exit 255; }; " + kStartAgent);
+  LauncherProcess launcher({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000",
+                            "--call_period", "1000", "--", LAUNCH_PROBE, "grow_in_vain"});
+  CHECK(launcher.wait() == 0);
+  CHECK(has(launcher.err(),
+            "host b is left out for the rest of the job: the attempt to continue with it failed "
+            "before a step was done: rank 1 failed: there are no tokens\"}"));
+  CHECK(contents(folder / "calls") == "\n\n\n");
+  CHECK(launcher.verdict()["restarts"] == 3);
+  CHECK(launcher.verdict()["world_size"] == 1);
 }
 
 TEST_CASE("a restart waits for a host that answers, but lacks something") {

@@ -34,7 +34,8 @@ struct HostFacts {
 
   std::string missing_program;  ///< of the launching shell's virtual environment, if asked for it
 
-  /// An Error that ranks could not start there, because folder, interface or program are missing.
+  /// An Error that ranks could not start there, because folder, interface, program or data are
+  /// missing.
   std::string start_error;
   std::string start_hint;
   std::int32_t start_error_kind = 0;

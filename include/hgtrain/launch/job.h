@@ -54,6 +54,8 @@ struct JobSpec {
   std::string run_dir;       ///< HGTRAIN_RUN_DIR, "" = none
   std::string shared_file;   ///< a file that the first of `hosts` must see, "" = none
   PushedFiles pushed_files;  ///< files that `hosts` get before they run ranks
+  /// Token files of this machine, as in a config, that `hosts` must have unless files are pushed.
+  std::vector<std::string> token_files;
   std::string log_dir;  ///< folder of the rank_N.log files, which are appended to; "" = no files
   int master_port = 0;  ///< 0 = any free port
 
