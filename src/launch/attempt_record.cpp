@@ -98,6 +98,12 @@ void describe_failure(const AttemptRecord& attempt, const Failure& failure, Verd
 }
 
 void describe_stop(const AttemptRecord& attempt, Verdict& out) {
+  if (attempt.ended_connecting) {
+    out.outcome = Verdict::Outcome::kStopped;
+    out.exit_code = kExitStoppedEarly;
+    out.reason = fmt::format("stopped by {} while its ranks were connecting", attempt.stopped_by);
+    return;
+  }
   const bool own_workers = attempt.spec.own_workers;
   const Ended* first = nullptr;  // of the ranks that did not end cleanly
   for (const RankView& rank : attempt.ranks) {

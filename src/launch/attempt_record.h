@@ -36,8 +36,9 @@ struct AttemptRecord {
   std::vector<HostRanks> hosts;
   std::vector<RankView> ranks;
   std::map<int, Failure> failures = {};  ///< by Failure::key()
-  int stop_signal = 0;          ///< the signal with which the user stopped the job, 0 = none
-  std::string stopped_by = {};  ///< that signal's name, or the command with which the user did it
+  int stop_signal = 0;            ///< the signal with which the user stopped the job, 0 = none
+  std::string stopped_by = {};    ///< that signal's name, or the command with which the user did it
+  bool ended_connecting = false;  ///< that stop came before all ranks were connected: it ended them
   int master_port = 0;
   std::string port_user = {};  ///< the process that has taken MASTER_PORT
 

@@ -15,6 +15,7 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/machine/network.h"
 #include "hgtrain/wire/messages.h"
+#include "hgtrain/wire/phases.h"
 
 #include "attempt_record.h"
 #include "environment.h"
@@ -111,8 +112,22 @@ void Coordinator::stop(int signal, const std::string& by) {
     record_.stop_signal = signal;
     record_.stopped_by = by;
   }
+  if (is_connecting()) return end_connecting();
   if (spawned_) commands_.ask_to_stop(signal);
   stages_.advance(Stage::kStopping);
+}
+
+bool Coordinator::is_connecting() const {
+  return spec_.own_workers && !started_ && std::ranges::any_of(ranks_, [](const RankView& rank) {
+           return !rank.end && rank.pulse.last.phase == kConnectingPhase;
+         });
+}
+
+/// For as long as they cannot reach each other, ranks would not obey a stop.
+void Coordinator::end_connecting() {
+  context_.notice("the ranks are still connecting: there is no step to finish, so they end now");
+  record_.ended_connecting = true;
+  stages_.advance(Stage::kAborting);
 }
 
 void Coordinator::stop_for_next_attempt() {
@@ -235,6 +250,8 @@ void Coordinator::on_heartbeat(RankView& rank, const Heartbeat& beat) {
   if (!rank.is_heard) return;
   rank.pulse.greeted = true;
   rank.pulse.hear(beat, now_ns());
+  if (record_.stop_signal != 0 && stages_.stage() == Stage::kStopping && is_connecting())
+    end_connecting();
   pass_on(rank, "heartbeat", {{"phase", beat.phase}});
 }
 
@@ -254,6 +271,7 @@ void Coordinator::on_event(RankView& rank, const RankEvent& message) {
       return break_channel(rank, e.message());
     }
   }
+  started_ |= message.name == "started";
   pass_on(rank, message.name, body);
 }
 
@@ -404,6 +422,7 @@ Failure Coordinator::with_host(Failure failure) const {
 void Coordinator::fail(const Failure& failure) {
   log_info("{} failed: {}", failure.culprit(),
            failure.message.empty() ? failure.reason : failure.message);
+  if (record_.ended_connecting) return;
   if (const auto known = record_.failures.find(failure.key()); known != record_.failures.end()) {
     // Its last words came before; now it has ended.
     if (known->second.reason.empty()) known->second.reason = failure.reason;

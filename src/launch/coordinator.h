@@ -49,6 +49,9 @@ class Coordinator {
   /// Handles the user's request to stop: hgtrain's workers finish their step and save; other
   /// programs get the signal. `by` names it for the verdict: "SIGTERM", or a command.
   void stop(int signal, const std::string& by);
+  /// Whether hgtrain's workers have no step to finish yet, because some of them still connect: then
+  /// stop() ends all ranks at once.
+  bool is_connecting() const;
   /// hgtrain's workers finish their step and save, so that another attempt can resume from there.
   void stop_for_next_attempt();
   /// Passes on a signal that does not ask the job to stop; hgtrain's workers get `command` instead.
@@ -91,6 +94,7 @@ class Coordinator {
   bool has_ranks(const AgentLink& link) const;  ///< that are not gone
   bool are_gone() const;                        ///< all ranks
   void on_stage(Stage stage);
+  void end_connecting();
   void on_hang(const Hang& hang);
   void blame_straggler(const RankView& waiting);
   void ask_for_stacks();
@@ -106,6 +110,7 @@ class Coordinator {
   StopStages stages_;
   HangWatch hang_watch_;
   bool spawned_ = false;  // the agents were asked to start
+  bool started_ = false;  // a rank has said that it can train
 };
 
 }  // namespace hgt

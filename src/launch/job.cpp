@@ -379,7 +379,8 @@ class Job {
     // A program that is not ours may take SIGUSR1 to mean anything: it need not stop the job.
     if (signal != SIGUSR1 || spec_.own_workers) {
       const bool is_first = !std::exchange(stopping_, true);
-      if (is_first) spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
+      if (is_first && !coordinator_->is_connecting())
+        spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
     }
     coordinator_->stop(signal, by);
   }

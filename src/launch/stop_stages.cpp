@@ -79,9 +79,11 @@ milliseconds StopStages::unkillable_limit() const {
 }
 
 void StopStages::abort() {
-  const Failure& failure = *first_failure(attempt_.failures);
-  ranks_.command_all(encode_abort(fmt::format(
-      "{} {}", failure.culprit(), failure.message.empty() ? failure.reason : failure.message)));
+  const Failure* const failure = first_failure(attempt_.failures);
+  ranks_.command_all(encode_abort(
+      failure ? fmt::format("{} {}", failure->culprit(),
+                            failure->message.empty() ? failure->reason : failure->message)
+              : "the job was stopped by " + attempt_.stopped_by));
   // A rank that does not obey an abort would not obey SIGTERM either.
   then(ranks_.any_left(false) ? Stage::kTerminating : Stage::kKilling,
        std::min(kAbortLimit, attempt_.spec.grace));

@@ -30,7 +30,8 @@ class StopStages {
              std::function<void(Stage)> entered);
 
   Stage stage() const { return stage_; }
-  /// Begins the stage `next`; does nothing if it has begun already. kAborting requires a failure.
+  /// Begins the stage `next`; does nothing if it has begun already. kAborting requires a failure,
+  /// or a stop by the user.
   void advance(Stage next);
   void cancel() { timer_.cancel(); }
 

@@ -5,6 +5,7 @@
 #include "hgtrain/base/json.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/train/evaluate.h"
+#include "hgtrain/wire/phases.h"
 
 #include "commands.h"
 #include "ranks.h"
@@ -15,7 +16,7 @@ namespace {
 void evaluate(ControlChannel& channel, const EvalRequest& request) {
   const Environment environment = read_environment();
   Config config = config_from_resolved(parse_json<nlohmann::ordered_json>(request.config));
-  channel.progress().phase = "connecting";
+  channel.progress().phase = kConnectingPhase;
   const std::unique_ptr<CudaQueue> queue = open_device(config, environment);
   if (queue) plan_device(config, environment, channel, *queue);
   const auto [comm, backend_name] = connect_ranks(channel, config, environment, queue.get());

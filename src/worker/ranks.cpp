@@ -184,10 +184,11 @@ std::unique_ptr<ConnectedGroups> connect_groups(ControlChannel& channel, const C
 }
 
 SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
-                             const Environment& environment) {
+                             const Environment& environment, const std::atomic<bool>* aborted) {
   SaveGroup out;
   if (environment.world_size == 1 || !job.checkpoint.async_save) return out;
   GroupOptions world = group_options(job, environment);
+  world.aborted = aborted;
   out.channel = std::make_unique<SideChannel>(channel);
   const auto connect = [&](GroupOptions group, const std::string& name) {
     group.group = name;

@@ -60,7 +60,7 @@ struct SaveGroup {
 };
 /// Connects the ranks for saves in the background; empty if the job has none, or one rank.
 SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
-                             const Environment& environment);
+                             const Environment& environment, const std::atomic<bool>* aborted);
 
 /// Gives all ranks of the job access to the folders of rank 0's host, with a notice if some hosts
 /// do not see them.

@@ -20,6 +20,7 @@
 #include "hgtrain/train/run.h"
 #include "hgtrain/train/warm_up.h"
 #include "hgtrain/wire/messages.h"
+#include "hgtrain/wire/phases.h"
 
 #include "commands.h"
 #include "environment.h"
@@ -44,7 +45,7 @@ class JobCommunicators {
     if (!backend_name.empty()) log_info("communication backend: {}", backend_name);
     auto groups =
         connect_groups(channel, config, environment, queue_.get(), *communicator, &aborted_);
-    SaveGroup savers = connect_save_group(channel, config, environment);
+    SaveGroup savers = connect_save_group(channel, config, environment, &aborted_);
     auto files = connect_files(channel, config, environment, *communicator, folders, &aborted_);
     if (nccl_log_) report_transports(channel, environment, *nccl_log_);
     const std::lock_guard lock(mutex_);
@@ -168,7 +169,7 @@ class TrainWorker {
       log_info("{}",
                warm_up(config_, environment.rank, environment.world_size, *channel_, *compute));
     }
-    channel_->progress().phase = "connecting";
+    channel_->progress().phase = kConnectingPhase;
     const Groups& groups = communicators_.connect(*channel_, config_, environment, std::move(queue),
                                                   folders_of_job(request, config_, environment));
     const RunOptions options{.run_dir = request.run_dir,

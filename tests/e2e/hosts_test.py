@@ -371,16 +371,40 @@ class HostsTest(HostsCase):
             self.assertRegex(err, r'rank \d of 4 \(.* on [ab]\)')
             self.assertIn('hgtrain doctor --links, with the hosts of', err)
 
-    def test_a_restart_waits_for_the_network_between_ranks(self):
-        folder = self.prepare('returns', 3)
+    def start_for_a_restart(self, folder):
+        """Starts a run on both hosts, and returns once it has saved."""
         process = self.start('--config', 'config.json', '--device', 'cpu', '--run_dir', 'run', '--steps', '3000', '--max_restarts', '1',
                              '--distributed.interface', 'fast', '--checkpoint.save_interval', '100', command=('train',), cwd=folder)
         self.wait_for(lambda: (folder / 'run/checkpoints/latest').exists(), process)
+        return process
+
+    def read_until_ranks_wait(self, process):
+        said = ''
+        while 'cannot reach rank' not in said:
+            self.assertTrue(line := process.stderr.readline(), said)
+            said += line
+        return said
+
+    def test_a_stop_ends_a_restart_that_waits_for_the_network_between_ranks(self):
+        folder = self.prepare('stops', 3)
+        process = self.start_for_a_restart(folder)
         with self.hosts.unreachable('b', self.hosts.fast_bridge):
-            said = ''
-            while 'cannot reach rank' not in said:
-                self.assertTrue(line := process.stderr.readline(), said)
-                said += line
+            said = self.read_until_ranks_wait(process)
+            process.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            _, err = process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual(process.returncode, 75, said + err)
+        self.assertIn('the ranks are still connecting: there is no step to finish, so they end now\n'
+                      'stopped by SIGINT while its ranks were connecting\n', err)
+        self.assertNotIn('finishing this step', err)
+        self.assertRegex(err, r'  the last checkpoint is of step \d+00\n  resume with: .* --resume auto\n')
+
+    def test_a_restart_waits_for_the_network_between_ranks(self):
+        folder = self.prepare('returns', 3)
+        process = self.start_for_a_restart(folder)
+        with self.hosts.unreachable('b', self.hosts.fast_bridge):
+            said = self.read_until_ranks_wait(process)
         _, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, said + err)
         self.assertRegex(said, rf'rank 3 cannot reach rank 0 at {self.hosts.fast}.1: .*; it goes on trying for up to \d+ s')

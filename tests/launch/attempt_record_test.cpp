@@ -166,6 +166,18 @@ TEST_CASE(
   CHECK(attempt.verdict().reason == "stopped by SIGINT");
 }
 
+TEST_CASE("a stop of workers that were connecting ends the job with 75, however they ended") {
+  Attempt attempt(true);
+  attempt.record.stop_signal = SIGINT;
+  attempt.record.stopped_by = "SIGINT";
+  attempt.record.ended_connecting = true;
+  attempt.end(0, 6 << 8, 10);
+  for (int rank = 1; rank < 4; ++rank) attempt.end(rank, SIGKILL, 10 + rank, true);
+  CHECK(attempt.verdict().outcome == Verdict::Outcome::kStopped);
+  CHECK(attempt.verdict().exit_code == 75);
+  CHECK(attempt.verdict().reason == "stopped by SIGINT while its ranks were connecting");
+}
+
 TEST_CASE("workers that stopped early with a checkpoint end the job with 75") {
   Attempt attempt(true);
   for (int rank = 0; rank < 4; ++rank) attempt.end(rank, 75 << 8, 10 + rank);

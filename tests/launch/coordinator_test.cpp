@@ -358,6 +358,19 @@ TEST_CASE("a checkpoint is asked for by SIGUSR2, and nothing ends") {
   CHECK(launcher.wait() == 0);
 }
 
+TEST_CASE("a stop ends workers that are still connecting, which have no step to finish") {
+  LauncherProcess launcher({"--own", "--workers", "2", "--", LAUNCH_PROBE, "connect"});
+  const bool knows = GENERATE(false, true);  // that a rank connects, when the stop comes
+  REQUIRE(eventually([&] {
+    return has(launcher.err(), knows ? R"({"phase":"connecting"})" : "event 1 spawned");
+  }));
+  launcher.kill(SIGTERM);
+  CHECK(launcher.wait() == 75);
+  CHECK(has(launcher.err(), "the ranks are still connecting: there is no step to finish"));
+  CHECK(has(launcher.err(), "launcher: stopped by SIGTERM while its ranks were connecting\n"));
+  if (knows) CHECK_FALSE(has(launcher.err(), "event -1 stopping"));
+}
+
 TEST_CASE("an event that cannot be parsed closes the channel, and is a failure") {
   LauncherProcess launcher({"--own", "--", LAUNCH_PROBE, "malformed"});
   CHECK(launcher.wait() == 6);

@@ -15,6 +15,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/wire/control.h"
 #include "hgtrain/wire/messages.h"
+#include "hgtrain/wire/phases.h"
 
 namespace {
 
@@ -72,6 +73,9 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
     channel.send("started", {{"step", 0}});
     inbox.wait_for("stop");
     return kExitStoppedEarly;
+  } else if (what == "connect") {  // rank 0 alone has connected
+    if (rank == 1) progress.phase = kConnectingPhase;
+    channel.get("never", 100s);
   } else if (what == "checkpoint") {
     channel.send("started", {{"step", 0}});
     inbox.wait_for("checkpoint");

@@ -1,5 +1,6 @@
 #include "ranks.h"
 
+#include <atomic>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -126,6 +127,15 @@ TEST_CASE("a worker on its own needs no backend, several on the CPU refuse NCCL"
   const Environment first{.rank = 0, .local_rank = 0, .world_size = 2};
   CHECK_THROWS_WITH(connect_ranks(*channel, config, first, nullptr),
                     "distributed.backend = \"nccl\" needs GPUs");
+}
+
+TEST_CASE("ranks end connecting for saves once the job is aborted") {
+  MemoryChannel channel;
+  channel.set("comm/saves/endpoint of 1", "127.0.0.1 1 " + std::string(64, 'a'));
+  const Environment first{.rank = 0, .local_rank = 0, .world_size = 2};
+  const std::atomic<bool> aborted = true;
+  CHECK_THROWS_WITH(connect_save_group(channel, config_on("cpu", "gloo"), first, &aborted),
+                    "communication was aborted, because the job is ending");
 }
 
 TEST_CASE("the status of a rank is that of the error which ends it") {
