@@ -223,8 +223,9 @@ TEST_CASE("hosts that fall silent one after the other are all named in the end")
   JobSpec spec;
   spec.num_workers = 2;
   spec.argv = [](int) { return std::vector<std::string>{"/bin/true"}; };
-  Coordinator coordinator({io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [] {}},
-                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
+  Coordinator coordinator(
+      {io, spec, {}, [](const std::string&) {}, [](const Error&) {}, false, [] {}},
+      {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
   attempt = &coordinator;
   coordinator.start();
   coordinator.on_frame(a.link, as_frame(PortReserved{0, 29500}));
@@ -244,8 +245,9 @@ TEST_CASE("an agent is refused if it speaks of an attempt in which it has no par
   JobSpec spec;
   spec.num_workers = 2;
   spec.argv = [](int) { return std::vector<std::string>{"/bin/true"}; };
-  Coordinator coordinator({io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [] {}},
-                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 1);
+  Coordinator coordinator(
+      {io, spec, {}, [](const std::string&) {}, [](const Error&) {}, false, [] {}},
+      {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 1);
   coordinator.start();
   const auto answer = [&](SilentAgent& agent, const auto& message) -> std::string {
     try {
