@@ -43,6 +43,7 @@ class NcclCommunicator final : public Communicator {
     try {
       if (options.rounds_once && options.size > 1) received_.reset(allocate(kReceivedBytes));
       connection_.wait_until_ready(connection_.deadline());
+      if (received_) load_kernels();
     } catch (Error& error) {
       connection_.abort();
       error.in("connecting over NCCL");
@@ -224,6 +225,19 @@ class NcclCommunicator final : public Communicator {
 
   bool rounds_once(std::span<const std::byte> values, DType type) const {
     return received_ != nullptr && size_of(type) == 2 && is_on_device(values);
+  }
+  /// CUDA waits for all work of the device when it first launches a kernel: later that may be a
+  /// transfer of a pipeline, whose peer waits for this rank.
+  void load_kernels() {
+    constexpr std::size_t kApart = 256;
+    const OwnedRange one{{0, 1}, rank()};
+    auto* const memory = static_cast<std::byte*>(received_.get());
+    for (const DType type : {DType::kBF16, DType::kF16})
+      connection_.enter([&](CudaCommState* comm) {
+        return nccl_.add_received_parts(comm, memory, type, &one, 1, memory + kApart,
+                                        queue_.state());
+      });
+    queue_.synchronize();
   }
   /// Queues a reduce-scatter of 16-bit values, turn by turn.
   void add_in_fp32(std::byte* values, DType type, std::span<const OwnedRange> parts) {

@@ -51,6 +51,23 @@ void fill(const Tensor& values, const CudaQueue& queue) {
   queue.synchronize();
 }
 
+/// Runs what the stages of a pipeline do with gradients between their transfers.
+void sum_alone(const Config& config, const Tensor& gradients, const Stream& stream) {
+  const std::int64_t count = std::min<std::int64_t>(gradients.numel(), 1 << 10);
+  const Buffer copy("gradients to try sums with", count * 4, stream.device());
+  const Buffer unless("a flag to try sums with", sizeof(std::int32_t), stream.device());
+  const Tensor some = gradients.slice(0, 0, count);
+  const Tensor sum(copy.data(), {count}, DType::kF32, stream.device());
+  stream.copy(unless.data(), some.raw(), sizeof(std::int32_t));
+  clear(sum, stream, unless.as<std::int32_t>().data());
+  for (const bool first : {true, false}) accumulate(some, sum, first, stream);
+  if (const DType sent = config.gradient_sum_dtype(); sent != DType::kF32) {
+    const Tensor rounded(copy.data(), {count}, sent, stream.device());
+    round_to(some, rounded, stream);
+    round_to(rounded, some, stream);
+  }
+}
+
 /// Computes the forward, the backward and an evaluation of a micro-batch with a few layers of the
 /// job's model, alone, as the rank would do with others.
 void compute_alone(const Config& job, const Coordinates& at, const CudaQueue& queue) {
@@ -96,6 +113,7 @@ void compute_alone(const Config& job, const Coordinates& at, const CudaQueue& qu
   for (int block = model->num_blocks(); block-- > 0;) model->backward(block, 0, batch);
   const Buffer loss("loss to try products with", sizeof(double), device);
   model->evaluate(batch, loss.as<double>().data());
+  sum_alone(config, d, stream);
   queue.synchronize();
 }
 

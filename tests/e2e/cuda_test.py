@@ -295,6 +295,15 @@ class CudaTest(unittest.TestCase):
     def test_an_interleaved_pipeline_with_tied_embeddings_on_one_gpu_equals_one_rank(self):
         self.check_interleaved('true')
 
+    def test_interleaved_pipelines_sum_16_bits_between_their_transfers(self):
+        flags = ('--num_gpus', 4, '--train_batch_size', 8, '--model.n_layer', 12, '--zero_optimization.reduce_bucket_size', 1,
+                 '--hardware.oversubscribe', 'true', '--steps', 2, '--optimizer.params.lr', 1e-3)
+        one = self.train('sums.one', 'cuda', *flags, *SENT)
+        for precision in (), ('--bf16.enabled', 'true'):
+            two = self.train(f'sums{len(precision)}', 'cuda', *flags, *SENT, *precision, '--parallelism.pipeline_parallel_size', 2,
+                             '--parallelism.pipeline_schedule', 'interleaved', '--parallelism.virtual_pipeline_stages', 3)
+            self.assert_close(two, one, 0.05)
+
     def test_a_pipeline_offloads_its_optimizer(self):
         flags = ('--train_batch_size', 8, *WIDE)
         one = self.train('pipeline.one', 'cpu', *flags)
