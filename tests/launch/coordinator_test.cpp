@@ -170,7 +170,10 @@ TEST_CASE("a host that has joined and cannot start its ranks only makes the atte
   CHECK(why == (is_to_join ? "" : "there is no room"));
   if (!is_to_join) return;
   CHECK_FALSE(has_finished);
-  coordinator.on_frame(a.link, as_frame(Gone{.attempt = 2, .rank = 0}));
+  Gone gone;
+  gone.attempt = 2;
+  gone.rank = 0;
+  coordinator.on_frame(a.link, as_frame(gone));
   CHECK(has_finished);
   const Verdict verdict = coordinator.verdict();
   CHECK(verdict.host == "b");
