@@ -141,10 +141,6 @@ void RunCopy::require_owner() const {
                 fmt::format("another run, {}, copies its checkpoints to {}", owner[0], copy_dir_));
 }
 
-bool RunCopy::has_same(const std::string& name) const {
-  return are_same(here(kCheckpoints + name), there(kCheckpoints + name));
-}
-
 void RunCopy::update(CopyProgress& progress) {
   if (owner_.empty()) open();
   require_owner();
@@ -179,7 +175,7 @@ void RunCopy::copy_checkpoint(const std::string& name, CopyProgress& progress) {
   const std::string from = here(kCheckpoints + name), to = there(kCheckpoints + name),
                     made = to + kUnfinished + random_suffix();
   try {
-    if (has_same(name)) {
+    if (are_same(from, to)) {
       copied_.insert(name);
       return;
     }

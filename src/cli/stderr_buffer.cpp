@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "no_pipe_signal.h"
+#include "hgtrain/base/no_pipe_signal.h"
 
 namespace hgt {
 namespace {

@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/no_pipe_signal.h"
 #include "hgtrain/launch/job.h"
 
 #include "check_flags.h"
-#include "no_pipe_signal.h"
 #include "options.h"
 #include "train_plan.h"
 

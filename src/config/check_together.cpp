@@ -268,7 +268,6 @@ void add_default_notices(Loading& loading) {
                     "set gradient_clipping: 1.0, or 0 for none");
 }
 
-/// Keys that training needs but a file made for DeepSpeed alone lacks.
 void check_copy(Loading& loading) {
   const std::string& copy = loading.config().checkpoint.copy_to;
   if (copy.starts_with('~'))
@@ -278,6 +277,7 @@ void check_copy(Loading& loading) {
         "write the whole path: only a shell replaces ~");
 }
 
+/// Keys that training needs but a file made for DeepSpeed alone lacks.
 void check_complete(Loading& loading) {
   const auto missing = [&](const char* what, const char* section) {
     loading.problem(Severity::kMissing, {}, what, "for example " + find_field(section)->example);

@@ -37,7 +37,7 @@ OwnedFd reopen(int fd, mode_t mode) {
 
 }  // namespace
 
-ConsoleQueue::Output::Output(asio::io_context& io, int descriptor) : fd(descriptor), events(io) {
+ConsoleQueue::Output::Output(asio::io_context& io, int descriptor) : fd(descriptor), readiness(io) {
   struct stat status {};
   if (fstat(fd, &status) != 0) {
     gone = has_reported = true;  // closed from the start: nobody wants to read it
@@ -47,7 +47,7 @@ ConsoleQueue::Output::Output(asio::io_context& io, int descriptor) : fd(descript
   OwnedFd watch(epoll_create1(EPOLL_CLOEXEC));
   epoll_event writable{.events = EPOLLOUT, .data = {}};
   if (epoll_ctl(watch.get(), EPOLL_CTL_ADD, target(), &writable) == 0)
-    events.assign(watch.release());
+    readiness.assign(watch.release());
 }
 
 ConsoleQueue::Cerr::int_type ConsoleQueue::Cerr::overflow(int_type character) {
@@ -63,7 +63,7 @@ std::streamsize ConsoleQueue::Cerr::xsputn(const char* text, std::streamsize byt
 
 ConsoleQueue::ConsoleQueue(asio::io_context& io, Events events)
     : events_(std::move(events)), outputs_{Output(io, STDOUT_FILENO), Output(io, STDERR_FILENO)} {
-  if (outputs_[OutputSink::kErr].events.is_open()) before_ = std::cerr.rdbuf(&cerr_);
+  if (outputs_[OutputSink::kErr].readiness.is_open()) before_ = std::cerr.rdbuf(&cerr_);
 }
 
 ConsoleQueue::~ConsoleQueue() {
@@ -169,11 +169,11 @@ void ConsoleQueue::pump(Output& output) {
   output.has_output = output.has_output && !output.queue.empty();
   if (output.queue.empty()) return;
   output.waiting = true;
-  output.events.async_wait(asio::posix::stream_descriptor::wait_read,
-                           [this, &output](const std::error_code& error) {
-                             output.waiting = false;
-                             if (!error) pump(output);
-                           });
+  output.readiness.async_wait(asio::posix::stream_descriptor::wait_read,
+                              [this, &output](const std::error_code& error) {
+                                output.waiting = false;
+                                if (!error) pump(output);
+                              });
 }
 
 }  // namespace hgt

@@ -63,7 +63,7 @@ class ConsoleQueue {
     OwnedFd reopened;
     /// An epoll instance that watches the target, because asio makes non-blocking what it watches;
     /// closed if the target never lets a writer wait.
-    asio::posix::stream_descriptor events;
+    asio::posix::stream_descriptor readiness;
     std::string queue;
     bool has_output = false;  // of workers, in the queue
     bool waiting = false;

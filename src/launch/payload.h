@@ -35,30 +35,21 @@ inline void put(std::string& out, const std::string& text) {
   out += text;
 }
 
-inline void put(std::string& out, const std::vector<std::string>& list) {
-  put(out, static_cast<std::uint32_t>(list.size()));
-  for (const std::string& text : list) put(out, text);
+template <class Name>
+void put(std::string& out, const std::pair<Name, std::string>& pair) {
+  put(out, pair.first);
+  put(out, pair.second);
 }
 
-inline void put(std::string& out, const std::vector<std::int64_t>& list) {
+template <class Element>
+void put(std::string& out, const std::vector<Element>& list) {
   put(out, static_cast<std::uint32_t>(list.size()));
-  for (const std::int64_t number : list) put(out, number);
+  for (const Element& element : list) put(out, element);
 }
 
 inline void put(std::string& out, const std::map<std::string, std::string>& map) {
   put(out, static_cast<std::uint32_t>(map.size()));
-  for (const auto& [name, value] : map) {
-    put(out, name);
-    put(out, value);
-  }
-}
-
-inline void put(std::string& out, const std::vector<std::pair<std::string, std::string>>& list) {
-  put(out, static_cast<std::uint32_t>(list.size()));
-  for (const auto& [name, value] : list) {
-    put(out, name);
-    put(out, value);
-  }
+  for (const auto& entry : map) put(out, entry);
 }
 
 // take() removes a field from the front of `rest`; Error(kPeer) if it is not there.
@@ -93,13 +84,13 @@ inline void take(std::string_view& rest, std::string& text) {
   rest.remove_prefix(length);
 }
 
-inline void take(std::string_view& rest, std::vector<std::string>& list) {
-  std::uint32_t count = 0;
-  take(rest, count);
-  for (list.clear(); count > 0; --count) take(rest, list.emplace_back());
+inline void take(std::string_view& rest, std::pair<std::string, std::string>& pair) {
+  take(rest, pair.first);
+  take(rest, pair.second);
 }
 
-inline void take(std::string_view& rest, std::vector<std::int64_t>& list) {
+template <class Element>
+void take(std::string_view& rest, std::vector<Element>& list) {
   std::uint32_t count = 0;
   take(rest, count);
   for (list.clear(); count > 0; --count) take(rest, list.emplace_back());
@@ -112,16 +103,6 @@ inline void take(std::string_view& rest, std::map<std::string, std::string>& map
     std::string name;
     take(rest, name);
     take(rest, map[name]);
-  }
-}
-
-inline void take(std::string_view& rest, std::vector<std::pair<std::string, std::string>>& list) {
-  std::uint32_t count = 0;
-  take(rest, count);
-  for (list.clear(); count > 0; --count) {
-    auto& [name, value] = list.emplace_back();
-    take(rest, name);
-    take(rest, value);
   }
 }
 

@@ -8,12 +8,15 @@
 namespace hgt {
 
 bool RankAssignment::has_range(const RosterHost& host) const {
-  return std::ranges::any_of(ranges_,
-                             [&](const RankRange& range) { return &hosts_[range.host] == &host; });
+  return is_in(ranges_, host);
 }
 
 bool RankAssignment::runs_ranks(const RosterHost& host) const {
-  return std::ranges::any_of(world_,
+  return is_in(world_, host);
+}
+
+bool RankAssignment::is_in(const std::vector<RankRange>& ranges, const RosterHost& host) const {
+  return std::ranges::any_of(ranges,
                              [&](const RankRange& range) { return &hosts_[range.host] == &host; });
 }
 

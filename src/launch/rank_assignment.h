@@ -46,6 +46,7 @@ class RankAssignment {
   bool can_grow() const;
 
  private:
+  bool is_in(const std::vector<RankRange>& ranges, const RosterHost& host) const;
   std::vector<Candidate> candidates() const;
 
   const std::vector<RosterHost>& hosts_;

@@ -1,7 +1,6 @@
 #include "hgtrain/launch/survey.h"
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <memory>
 
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/no_pipe_signal.h"
 #include "hgtrain/wire/job_key.h"
 
 #include "agent_link.h"
@@ -235,10 +235,8 @@ std::vector<std::vector<std::pair<std::size_t, std::size_t>>> pairs_in_rounds(st
 
 SurveyResult survey_hosts(const std::vector<JobHost>& hosts, bool with_links,
                           const std::function<void(const std::string& text)>& notice) {
-  const auto before = std::signal(SIGPIPE, SIG_IGN);  // a host that leaves is one of the findings
-  SurveyResult out = Survey(hosts, with_links, notice).run();
-  std::signal(SIGPIPE, before);
-  return out;
+  const NoPipeSignal no_signal;  // a host that leaves is one of the findings
+  return Survey(hosts, with_links, notice).run();
 }
 
 }  // namespace hgt

@@ -40,7 +40,10 @@ class StepGraphs {
       body();
   }
   /// Call this when the parts would queue other work than was captured.
-  void forget() { graphs_.clear(); }
+  void forget() {
+    graphs_.clear();
+    has_new_ = false;
+  }
 
   /// Whether graphs were captured that prepare() has not made ready yet.
   bool has_new() const { return has_new_; }

@@ -31,11 +31,10 @@ class RunCopy {
   void open();
 
   /// Opens the folder if that was not done before, then copies the checkpoints that are missing,
-  /// newest first. If the newest one is there then, it
-  /// removes those that the run did not have any more when the update began. A checkpoint is either
-  /// whole there or not there, as in the run folder. Meanwhile the run may save and remove
-  /// checkpoints. Error as of open(), or Error(kData) if a file cannot be read or written; the next
-  /// call continues.
+  /// newest first. If the newest one is there then, it removes those that the run did not have any
+  /// more when the update began. A checkpoint is either whole there or not there, as in the run
+  /// folder. Meanwhile the run may save and remove checkpoints. Error as of open(), or Error(kData)
+  /// if a file cannot be read or written; the next call continues.
   void update(CopyProgress& progress);
 
   const std::string& folder() const { return copy_dir_; }
@@ -47,7 +46,6 @@ class RunCopy {
   void require_owner() const;
   void copy_checkpoint(const std::string& name, CopyProgress& progress);
   void point(const std::string& name, const std::string& checkpoint) const;
-  bool has_same(const std::string& name) const;
   std::string here(const std::string& name) const { return run_dir_ + "/" + name; }
   std::string there(const std::string& name) const { return copy_dir_ + "/" + name; }
 
