@@ -213,8 +213,8 @@ class Meeting {
       const std::string why = error == ETIMEDOUT ? "it does not answer" : std::strerror(error);
       const bool is_cut = error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT;
       const bool waits =
-          options_.is_restart ? is_cut : error == EHOSTUNREACH && now_ns() < patience_ns;
-      if (waits && options_.is_restart && !std::exchange(is_told, true)) tell(rank, why);
+          options_.waits_for_network ? is_cut : error == EHOSTUNREACH && now_ns() < patience_ns;
+      if (waits && options_.waits_for_network && !std::exchange(is_told, true)) tell(rank, why);
       if (!waits || !wait_for({})) refuse(rank, why);
     }
   }

@@ -282,11 +282,13 @@ struct Inspect {
   std::string command;                   ///< what they will start, "" = it is there
   std::string path;                      ///< search_path() for it
   std::vector<std::string> token_files;  ///< JobSpec::token_files
+  std::string run_dir;                   ///< as the user calls it
+  std::string shared_file;               ///< in it, or "": a host without it cannot run rank 0
   bool with_libraries = false;
   bool with_doctor = false;
   static auto fields(auto& m) {
     return std::tie(m.folder, m.address, m.interface, m.program, m.work_folder, m.command, m.path,
-                    m.token_files, m.with_libraries, m.with_doctor);
+                    m.token_files, m.run_dir, m.shared_file, m.with_libraries, m.with_doctor);
   }
 };
 
@@ -357,7 +359,6 @@ struct Spawn {
   std::map<std::string, std::string> inherited;  ///< for the agent's own environment
   std::string run_id;
   std::string run_dir;
-  std::string shared_file;  ///< a file that host 0 must see, "" = none
   std::string log_dir;
   std::int32_t world_size = 1;
   std::int32_t first_rank = 0;
@@ -375,11 +376,10 @@ struct Spawn {
   std::string shown_stdout = "none";  ///< RankSet::text(): the ranks whose stdout is shown
   std::string shown_stderr = "none";
   static auto fields(auto& m) {
-    return std::tie(m.attempt, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir,
-                    m.shared_file, m.log_dir, m.world_size, m.first_rank, m.num_ranks,
-                    m.first_local_rank, m.local_size, m.host, m.num_hosts, m.max_restarts,
-                    m.address, m.interface, m.master_addr, m.master_port, m.own_workers,
-                    m.shown_stdout, m.shown_stderr);
+    return std::tie(m.attempt, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir, m.log_dir,
+                    m.world_size, m.first_rank, m.num_ranks, m.first_local_rank, m.local_size,
+                    m.host, m.num_hosts, m.max_restarts, m.address, m.interface, m.master_addr,
+                    m.master_port, m.own_workers, m.shown_stdout, m.shown_stderr);
   }
 };
 

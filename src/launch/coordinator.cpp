@@ -323,7 +323,8 @@ void Coordinator::on_gone(RankView& rank, const Gone& message) {
 
 void Coordinator::on_not_spawned(const AgentLink& link, Error error) {
   if (hosts_.size() > 1) error.in("host " + link.host());
-  if (!context_.is_to_join) return context_.cannot_start(error);
+  if (record_.number == 0) return context_.cannot_start(error);
+  if (!unstarted_) unstarted_.emplace(link.host(), error);
   const std::size_t host = host_of(link);
   Failure failure;
   failure.rank = hosts_[host].first_rank;

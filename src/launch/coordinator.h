@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,7 @@ class Coordinator {
     const JobSpec& spec;
     Spawn order;  ///< the fields that are equal for all hosts of the attempt
     std::function<void(const std::string& text)> notice;
-    std::function<void(const Error& why)> cannot_start;
-    bool is_to_join = false;  ///< a host that cannot start its ranks only makes the attempt fail
+    std::function<void(const Error& why)> cannot_start;  ///< before any rank was started
     std::function<void()> finished;  ///< no process is left, or none that can be killed
   };
 
@@ -62,6 +62,12 @@ class Coordinator {
   void close();
 
   Verdict verdict() const;
+  /// The host that made a restart fail, because it could not start its ranks.
+  struct Unstarted {
+    std::string host;
+    Error why;
+  };
+  const std::optional<Unstarted>& unstarted() const { return unstarted_; }
   /// For `hgtrain status --json`: hosts, ranks, and "state": running, stopping or ending.
   nlohmann::json status() const;
   /// Whether the attempt failed in a way that another attempt may avoid.
@@ -109,6 +115,7 @@ class Coordinator {
   const RankCommands commands_{record_};
   StopStages stages_;
   HangWatch hang_watch_;
+  std::optional<Unstarted> unstarted_;
   bool spawned_ = false;  // the agents were asked to start
   bool started_ = false;  // a rank has said that it can train
 };

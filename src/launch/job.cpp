@@ -69,7 +69,10 @@ class Job {
     if (spec_.run_id.empty()) spec_.run_id = random_suffix();
     spec_.on_event = [this, on_event = spec.on_event](int rank, std::string_view kind,
                                                       const nlohmann::json& body) {
-      if (restarts_left_.hear(kind, body)) asio::post(io_, [this] { let_hosts_join(); });
+      if (restarts_left_.hear(kind, body)) {
+        has_saved_ = true;
+        asio::post(io_, [this] { let_hosts_join(); });
+      }
       if (on_event) on_event(rank, kind, body);
     };
   }
@@ -126,8 +129,12 @@ class Job {
 
   Inspect inspection() const {
     Inspect out;
-    const std::string& logs = spec_.log_dir.empty() ? spec_.run_dir : spec_.log_dir;
-    if (!logs.empty()) out.folder = spec_.rendezvous ? logs : (fs::current_path() / logs).string();
+    const auto there = [&](const std::string& path) {  // nodes work where they were started
+      return path.empty() || spec_.rendezvous ? path : (fs::current_path() / path).string();
+    };
+    out.folder = there(spec_.log_dir.empty() ? spec_.run_dir : spec_.log_dir);
+    out.run_dir = spec_.run_dir;
+    out.shared_file = there(spec_.shared_file);
     out.with_libraries = spec_.own_workers && uses_gpus();
     if (spec_.rendezvous) return out;
     if (spec_.pushed_files.for_all.empty()) {  // files that are sent may make the folder
@@ -168,9 +175,9 @@ class Job {
       order.inherited = inherited_;
     }
     order.env = spec_.env;
+    if (!joined_hosts().empty()) order.env["HGTRAIN_HAS_JOINED_HOSTS"] = "1";
     order.run_id = spec_.run_id;
     order.run_dir = spec_.run_dir;
-    order.shared_file = spec_.hosts.empty() ? "" : spec_.shared_file;
     order.log_dir = spec_.log_dir;
     order.world_size = spec_.num_workers;
     order.max_restarts = spec_.max_restarts;
@@ -210,9 +217,16 @@ class Job {
     }
   }
 
-  /// Nothing of the attempt has been started.
-  void cannot_start(const Error& why) {
-    if (stopping_ || !leaves_out_joined(why.message())) return give_up(why);
+  /// Nothing of the attempt runs. `host`: the one that could not start its ranks, "" if none is to
+  /// blame.
+  void cannot_start(const Error& why, const std::string& host = "") {
+    if (done_) return;
+    if (restarts_ == 0) return give_up(why);
+    if (stopping_) return end_like_last_attempt(why);
+    if (!leaves_out_joined(why.message(), host)) {
+      if (host.empty()) return end_like_last_attempt(why);
+      roster_.set_aside(host, why.message());
+    }
     asio::post(io_, [this] {
       if (!done_) coordinator_ ? restart() : roster_.gather();
     });
@@ -227,14 +241,14 @@ class Job {
     return out;
   }
 
-  /// An attempt that is made only to let hosts join, and fails before its first step, ends no job.
-  bool leaves_out_joined(const std::string& why) {
+  /// An attempt that is made only to let hosts join, and fails soon, ends no job.
+  /// `culprit`: the host to blame, "" = unknown.
+  bool leaves_out_joined(const std::string& why, const std::string& culprit) {
     std::vector<std::string> joined = joined_hosts();
-    if (verdict_.rank >= 0 && std::ranges::count(joined, verdict_.host) > 0)
-      joined = {verdict_.host};
+    if (std::ranges::count(joined, culprit) > 0) joined = {culprit};
     for (const std::string& host : joined) {
       const std::string text =
-          fmt::format("the attempt to continue with it failed before a step was done: {}", why);
+          fmt::format("the attempt to continue with it failed before a checkpoint: {}", why);
       notice(fmt::format("host {} is left out for the rest of the job: {}", host, text));
       roster_.leave_out(host, text);
     }
@@ -259,9 +273,8 @@ class Job {
                                  order(out, err),
                                  [this](const std::string& text) { notice(text); },
                                  [this](const Error& why) { cannot_start(why); },
-                                 !joined_hosts().empty(),
                                  [this] { asio::post(io_, [this] { on_finished(); }); }};
-    is_growing_ = false;
+    is_growing_ = has_saved_ = false;
     coordinator_ = std::make_unique<Coordinator>(std::move(context), roster_.hosts(), restarts_);
     log_info("attempt {}: starting {} process{} of {}", restarts_, spec_.num_workers,
              spec_.num_workers == 1 ? "" : "es", spec_.argv(restarts_).at(0));
@@ -276,26 +289,29 @@ class Job {
     roster_.gather();
   }
 
-  /// If there is no host to restart on, the last attempt is how the job ended.
-  void on_unusable(const Error& why) {
-    if (done_) return;
-    if (!joined_hosts().empty()) return cannot_start(why);
-    if (restarts_ == 0) return give_up(why);
-    verdict_.restarts = --restarts_;
-    verdict_.exit_code = static_cast<int>(ErrorKind::kPeer);
+  /// If there can be no restart, the last attempt is how the job ended.
+  void end_like_last_attempt(const Error& why) {
     verdict_.no_restart = why.message();
+    if (!spec_.hosts.empty()) add_lack_of_hosts();
+    leave();
+  }
+
+  void add_lack_of_hosts() {
+    verdict_.exit_code = static_cast<int>(ErrorKind::kPeer);
     if (!verdict_.hint.empty()) verdict_.hint += "; ";
     verdict_.hint += fmt::format(
         "{} SECONDS waits for longer{}", spec_.rendezvous ? "--join_timeout" : "--elastic_timeout",
         is_elastic() ? ""
                      : "; with --num_nodes MIN:MAX, a job continues without lost "
                        "hosts; a host with `spare` in the hostfile replaces one");
-    leave();
   }
 
   void on_finished() {
     if (done_) return;
     output_.flush();
+    if (const auto& unstarted = coordinator_->unstarted();
+        unstarted && !stopping_ && killed_by_.empty())
+      return cannot_start(unstarted->why, unstarted->host);
     verdict_ = coordinator_->verdict();
     log_info("attempt {} ended with exit code {}", restarts_, verdict_.exit_code);
     verdict_.restarts = restarts_;
@@ -307,8 +323,8 @@ class Job {
       hosts_before_.clear();
       for (const HostRanks& host : roster_.hosts()) hosts_before_.insert(host.spec.name);
       return restart();
-    } else if (!stopping_ && verdict_.rank >= 0 && verdict_.step <= 0 &&
-               leaves_out_joined(what_failed())) {
+    } else if (!stopping_ && has_joined_in_vain() &&
+               leaves_out_joined(what_failed(), verdict_.host)) {
       return restart();
     } else if (!stopping_ && coordinator_->is_worth_a_restart()) {
       if (const auto count = restarts_left_.take(verdict_)) {
@@ -318,6 +334,12 @@ class Job {
       }
     }
     leave();
+  }
+
+  /// Whether to continue without the hosts that have joined loses nothing, and helps.
+  bool has_joined_in_vain() const {
+    return verdict_.rank >= 0 && !has_saved_ &&
+           (verdict_.step <= 0 || !coordinator_->is_worth_a_restart());
   }
 
   std::string what_failed() const {
@@ -456,7 +478,7 @@ class Job {
       io_,
       output_,
       spec_.host_lease,
-      {[this] { on_ready(); }, [this](const Error& why) { on_unusable(why); },
+      {[this] { on_ready(); }, [this](const Error& why) { cannot_start(why); },
        [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },
        [this](AgentLink& link, const std::string& why) {
          if (!done_) coordinator_->on_lost(link, why);
@@ -474,6 +496,7 @@ class Job {
   std::size_t unread_bytes_ = std::numeric_limits<std::size_t>::max();
   std::chrono::steady_clock::time_point give_up_at_;  // if nothing more is read
   bool stopping_ = false;
+  bool has_saved_ = false;   // a new checkpoint, in this attempt
   bool is_growing_ = false;  // the attempt was stopped for another one on more hosts
   std::set<std::string>
       hosts_before_;  // of the attempt that was stopped for that, until another fails

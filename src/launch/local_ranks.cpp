@@ -112,13 +112,6 @@ void LocalRanks::renew_leases() {
 void LocalRanks::prepare_host() {
   for (const auto& [name, value] : order_.inherited) ::setenv(name.c_str(), value.c_str(), 1);
   enter_folder(order_.folder);
-  if (order_.host == 0 && !order_.shared_file.empty() && !path_exists(order_.shared_file))
-    throw Error(ErrorKind::kConfig,
-                fmt::format("host {}, which has rank 0, does not see the run folder {} of this "
-                            "machine",
-                            host_name(), order_.run_dir),
-                "type the command on that host, or add --detach, which starts the launcher there; "
-                "or take a run folder on a file system that both share: --run_dir DIR");
   address_ = order_.address.empty() ? address_of(order_.interface) : order_.address;
   find_program(order_.argv.at(0), search_path(spec_));  // before any folder is made
   if (!spec_.log_dir.empty()) make_log_folder(spec_.log_dir);

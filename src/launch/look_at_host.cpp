@@ -17,6 +17,7 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/owned_fd.h"
 #include "hgtrain/base/shell.h"
@@ -139,6 +140,8 @@ void look_for_start(const Inspect& wanted, HostFacts& out) {
     if (wanted.address.empty()) address_of(wanted.interface);
     if (!wanted.command.empty()) find_program(wanted.command, wanted.path);
     require_token_files(wanted.token_files);
+    if (!wanted.shared_file.empty() && !path_exists(wanted.shared_file))
+      out.missing_run_dir = wanted.run_dir;
   } catch (const Error& e) {
     out.start_error = e.message();
     out.start_hint = e.hint();

@@ -62,7 +62,9 @@ bool RankAssignment::can_grow() const {
 
 std::vector<Candidate> RankAssignment::candidates() const {
   std::vector<Candidate> out;
-  for (const RosterHost& host : hosts_) out.push_back({host.state, host.spec.workers});
+  for (const RosterHost& host : hosts_)
+    out.push_back(
+        {host.state, host.spec.workers, !host.facts || host.facts->missing_run_dir.empty()});
   return out;
 }
 

@@ -142,6 +142,7 @@ void Roster::disconnect(Host& host) {
   Host next;
   next.spec = host.spec;
   next.is_reported = host.is_reported;
+  next.was_set_aside = host.was_set_aside;
   next.lacks = host.lacks;
   asio::post(io_, [last = std::exchange(host, std::move(next))] {});
 }
@@ -154,7 +155,7 @@ void Roster::gather() {
   std::vector<std::string> lost;
   for (const RankRange& range : ranks_.world()) {
     const Host& host = hosts_[range.host];
-    if (host.state != State::kAway || host.is_left_out) continue;
+    if (host.state != State::kAway || host.is_left_out || !host.link) continue;
     lost.push_back(host.spec.name);
     fence_ns = std::max(fence_ns, host.link->fenced_ns());
   }
@@ -189,6 +190,14 @@ void Roster::leave_out(const std::string& name, const std::string& why) {
     host.why_away = why;
     host.state = State::kAway;
   }
+}
+
+void Roster::set_aside(const std::string& name, const std::string& why) {
+  const auto host =
+      std::ranges::find(hosts_, name, [](const Host& host) { return host.spec.name; });
+  if (host->ssh && !std::exchange(host->was_set_aside, true)) return put_aside(*host, why);
+  leave_out(name, why);
+  events_.notice(fmt::format("{} is left out for the rest of the job: {}", title_of(*host), why));
 }
 
 void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
@@ -418,8 +427,10 @@ void Roster::look_for_returns() {
 
 void Roster::wait_for_hosts() {
   const std::chrono::nanoseconds left(deadline_ns_ - now_ns());
-  if (left.count() <= 0)
-    return events_.unusable(why_unusable(hosts_, nodes_ != nullptr, count_ranks(ranks_.ranges())));
+  const bool may_come = std::ranges::any_of(
+      hosts_, [](const Host& host) { return host.state == State::kAway && !host.is_left_out; });
+  if (left.count() <= 0 || !may_come)
+    return events_.unusable(why_unusable(hosts_, ranks_.ranges(), nodes_ != nullptr));
   if (!std::exchange(is_waiting_, true)) events_.notice(text_of_waiting(left));
   timer_.expires_after(std::min(left, call_period_));
   timer_.async_wait([this](const std::error_code& error) {

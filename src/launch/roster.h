@@ -83,6 +83,8 @@ class Roster {
   void gather();
   /// The host, none of whose ranks is left, runs none of later attempts, and is not called again.
   void leave_out(const std::string& host, const std::string& why);
+  /// The same, but a host that ssh reaches is called again, unless this is the second time.
+  void set_aside(const std::string& host, const std::string& why);
   /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
   /// acknowledged it, or after kDismissLimit. The nodes end when this process ends, which may print
   /// its report before.

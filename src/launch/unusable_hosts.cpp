@@ -36,7 +36,8 @@ std::string title_of(const RosterHost& host) {
   return host.spec.name.starts_with("node ") ? host.spec.name : "host " + host.spec.name;
 }
 
-Error why_unusable(const std::vector<RosterHost>& hosts, bool they_dial, int ranks) {
+Error why_unusable(const std::vector<RosterHost>& hosts, const std::vector<RankRange>& ranges,
+                   bool they_dial) {
   const std::string caller = caller_of(hosts);
   ErrorList out;
   for (const RosterHost& host : hosts)
@@ -46,10 +47,16 @@ Error why_unusable(const std::vector<RosterHost>& hosts, bool they_dial, int ran
                            host.why_away),
                they_dial ? "its own output says more; --join_timeout SECONDS waits for longer"
                          : hint_for(host, caller)});
-  if (!out.all())
-    out.add({ErrorKind::kConfig,
-             fmt::format("the job cannot be split over {} ranks, nor over fewer", ranks)});
-  return *out.all();
+  if (out.all()) return *out.all();
+  const RosterHost& first = hosts[ranges.at(0).host];
+  if (first.facts && !first.facts->missing_run_dir.empty())
+    return {ErrorKind::kConfig,
+            fmt::format("host {}, which has rank 0, does not see the run folder {} of this machine",
+                        first.spec.name, first.facts->missing_run_dir),
+            "type the command on that host, or add --detach, which starts the launcher there; or "
+            "take a run folder on a file system that both share: --run_dir DIR"};
+  return {ErrorKind::kConfig, fmt::format("the job cannot be split over {} ranks, nor over fewer",
+                                          count_ranks(ranges))};
 }
 
 }  // namespace hgt

@@ -41,7 +41,7 @@ std::vector<RankRange> choose_world(std::vector<RankRange> ranges,
   const std::size_t enough = limits.min_hosts == 0 ? ranges.size() : limits.min_hosts;
   std::erase_if(ranges,
                 [&](const RankRange& range) { return hosts[range.host].state != State::kHere; });
-  if (ranges.size() < enough) return {};
+  if (ranges.size() < enough || ranges.empty() || !hosts[ranges[0].host].sees_run_folder) return {};
   int ranks = count_ranks(ranges);
   while (ranks > 0 && limits.is_valid && !limits.is_valid(ranks)) --ranks;
   for (RankRange& range : ranges) {

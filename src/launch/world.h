@@ -11,6 +11,7 @@ struct Candidate {
   enum class State { kCalled, kHere, kAway };
   State state = State::kCalled;  ///< kCalled: no answer yet
   int workers = 0;               ///< how many it can run; 0: any number
+  bool sees_run_folder = true;   ///< else it cannot run rank 0
 };
 
 /// Ranks that run on one host, numbered one after another. A job's ranges keep their order.
@@ -35,7 +36,8 @@ struct WorldLimits {
 int count_ranks(const std::vector<RankRange>& ranges);
 
 /// The ranks of the next attempt: the ranges whose hosts are here, minus as many ranks at the end
-/// as needed to make their number valid. Empty if too few hosts are here, or if no number is valid.
+/// as needed to make their number valid. Empty if too few hosts are here, if the first of them
+/// cannot run rank 0, or if no number is valid.
 std::vector<RankRange> choose_world(std::vector<RankRange> ranges,
                                     const std::vector<Candidate>& hosts, const WorldLimits& limits);
 

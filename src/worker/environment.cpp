@@ -33,6 +33,7 @@ Environment read_environment() {
   environment.num_hosts = number("GROUP_WORLD_SIZE", 1, 1);
   environment.host = number("GROUP_RANK", 0, 0);
   environment.restarts = number("TORCHELASTIC_RESTART_COUNT", 0, 0);
+  environment.has_joined_hosts = number("HGTRAIN_HAS_JOINED_HOSTS", 0, 0) > 0;
   environment.local_rank = number("LOCAL_RANK", 0, environment.rank);
   if (environment.rank >= environment.world_size)
     throw Error(ErrorKind::kConfig, fmt::format("RANK = {} is not below WORLD_SIZE = {}",

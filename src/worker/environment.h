@@ -13,6 +13,9 @@ struct Environment {
   int num_hosts = 1;   ///< GROUP_WORLD_SIZE
   int host = 0;        ///< GROUP_RANK, the number of this host
   int restarts = 0;    ///< TORCHELASTIC_RESTART_COUNT
+  /// HGTRAIN_HAS_JOINED_HOSTS: this restart is made only to let hosts join, and can be made without
+  /// them.
+  bool has_joined_hosts = false;
   /// A host in the network that the ranks use: HGTRAIN_ADDRESS, which is this host's address, else
   /// MASTER_ADDR.
   std::string network_host = "127.0.0.1";

@@ -33,7 +33,7 @@ GroupOptions group_options(const Config& job, const Environment& environment) {
   return {.rank = environment.rank,
           .size = environment.world_size,
           .timeout = std::chrono::milliseconds(job.distributed.timeout_ms()),
-          .is_restart = environment.restarts > 0,
+          .waits_for_network = environment.restarts > 0 && !environment.has_joined_hosts,
           .host = has_levels ? std::to_string(environment.host) : "",
           .rounds_once = job.gradient_sum_dtype() != DType::kF32};
 }

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import tempfile
 import time
 
 from hosts import HostsCase, main, sh
@@ -138,12 +139,61 @@ class ElasticTest(HostsCase):
                 stack.enter_context(self.hosts.without('b', self.folder / 'in_vain'))
                 sh('nsenter', '-t', self.hosts.first_process('b'), '-m', '-p', 'touch', self.folder / 'in_vain/logs')
             said = self.read_until('host b is left out for the rest of the job: ', process)
-            self.assertRegex(said, 'before a step was done: rank 1 failed: .*in_vain/logs is not a folder that logs can be written to')
+            self.assertRegex(said, 'before a checkpoint: .*in_vain/logs is not a folder that logs can be written to')
             self.wait_until(lambda: self.hosts_of('in_vain') == ['a'], process)
             left_at = len(self.lines('in_vain'))
             self.wait_for_step('in_vain', left_at + 100, process)
         process.send_signal(signal.SIGTERM)
         self.finish(process, exit_code=75)
+
+    def test_a_host_whose_ranks_cannot_be_reached_is_left_out(self):
+        process = self.start_training('a slots=1 iface=fast\nb slots=1 iface=fast\n', 'unreached', '--nnodes', '1:2', '--checkpoint.keep_last_n', '2',
+                                      steps=100_000)
+        self.wait_for_step('unreached', 100, process)
+        with self.hosts.unreachable('b', self.hosts.fast_bridge):
+            with self.hosts.unreachable('b'):
+                self.wait_until(lambda: self.hosts_of('unreached') == ['a'], process)
+            said = self.read_until('host b is left out for the rest of the job: ', process)
+            self.assertRegex(said, r'before a checkpoint: rank 1 failed: cannot connect to rank 0 at ')
+            self.wait_until(lambda: self.hosts_of('unreached') == ['a'], process)
+            left_at = len(self.lines('unreached'))
+            self.wait_for_step('unreached', left_at + 100, process)
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, exit_code=75)
+
+    def test_a_host_whose_data_differ_is_left_out(self):
+        size = 80 << 20
+        with tempfile.TemporaryDirectory(dir='/dev/shm') as common:  # each host has its own
+            make = f'mkdir -p {common}; truncate -s {size} {common}/large.bin'
+            for call in (['sh', '-c'], *([self.hosts.folder / 'bin/ssh', host] for host in 'ab')):
+                sh(*call, make)
+            process = self.start_training('a slots=1\nb slots=1\n', 'other_data', '--nnodes', '1:2', '--checkpoint.keep_last_n', '2',
+                                          '--data.train_data_path', f'{common}/large.bin', '--model.vocab_size', '64', steps=100_000)
+            self.wait_for_step('other_data', 100, process)
+            with self.hosts.unreachable('b'):
+                self.wait_until(lambda: self.hosts_of('other_data') == ['a'], process)
+                sh('nsenter', '-t', self.hosts.first_process('b'), '-m', 'sh', '-c',
+                   f'printf 1 | dd of={common}/large.bin bs=1 seek={size // 512 - 7000} conv=notrunc')
+            said = self.read_until('host b is left out for the rest of the job: ', process)
+            self.assertRegex(said, "before a checkpoint: rank 1 failed: the data on b are not the same as on rank 0's host")
+            self.wait_until(lambda: self.hosts_of('other_data') == ['a'], process)
+            left_at = len(self.lines('other_data'))
+            self.wait_for_step('other_data', left_at + 100, process)
+            process.send_signal(signal.SIGTERM)
+            self.finish(process, exit_code=75)
+
+    def test_a_spare_that_cannot_start_its_ranks_is_passed_over(self):
+        process = self.start_training('a slots=1\nb slots=1\nc slots=1 spare\n', 'no_spare')
+        self.wait_for_step('no_spare', 30, process)
+        with self.hosts.without('c', self.folder / 'no_spare'):
+            sh('nsenter', '-t', self.hosts.first_process('c'), '-m', '-p', 'touch', self.folder / 'no_spare/logs')
+            self.kill_agent('b')
+            said = self.read_until('host c cannot be used yet: ', process)
+            self.assertIn('host c takes the ranks of host b', said)
+            self.assertRegex(said, 'no_spare/logs is not a folder that logs can be written to')
+            self.finish(process)
+        self.assertEqual(self.losses(self.folder, 'no_spare'), self.losses(self.folder, 'whole'))
+        self.assertEqual(self.hosts_of('no_spare'), ['a', 'b'])
 
     def test_a_job_with_too_few_hosts_ends_with_6_and_can_be_resumed(self):
         process = self.start_training('a slots=1\nb slots=1\n', 'too_few', '--nnodes', '2:2', '--elastic_timeout', '35')

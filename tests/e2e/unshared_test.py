@@ -101,6 +101,28 @@ class UnsharedTest(hosts.HostsCase):
             self.assertRegex(err, r'resuming from step \d')
             self.assertEqual(self.run_losses(run), self.run_losses('calm'))
 
+    def test_if_the_host_with_the_run_folder_is_lost_the_job_waits_for_it(self):
+        long = ('--training.train_iters', '300', '--checkpoint.keep_last_n', '2')
+        for limit in ('600', '35'):
+            run = f'owner_lost_{limit}'
+            process = self.start('--config', 'config.json', '--device', 'cpu', '--run_dir', f'runs/{run}', *HEADS, *long,
+                                 '--num_nodes', '1:2', '--elastic_timeout', limit, cwd=self.folder, command=('train',))
+            for line in process.stderr:
+                if line.startswith('save '):
+                    break
+            with self.hosts.unreachable('a'):
+                for line in process.stderr:
+                    if 'too few hosts can be used' in line or limit == '35':
+                        break
+                if limit == '35':
+                    _, err = process.communicate(timeout=300)
+                    self.assertEqual(process.returncode, 6, err)
+                    self.assertRegex(err, r'host a is lost: [^\0]*\n  no restart: host a cannot be used: [^\0]*--resume auto')
+                    continue
+            _, err = process.communicate(timeout=300)
+            self.assertEqual(process.returncode, 0, err)
+            self.assertEqual(len(self.run_losses(run)), 300)
+
     def test_a_folder_that_rank_0s_host_does_not_see_is_an_error(self):
         _, err = self.train('elsewhere', hosts='b:2,a:2', exit_code=2)
         self.assertRegex(err, r'host b, which has rank 0, does not see the run folder runs/elsewhere of this machine')

@@ -128,14 +128,9 @@ TEST_CASE("if a host is lost before any rank has started, the attempt ends at on
   spec.num_workers = 2;
   if (GENERATE(false, true)) spec.rendezvous = Rendezvous();
   bool has_finished = false;
-  Coordinator coordinator({io,
-                           spec,
-                           {},
-                           [](const std::string&) {},
-                           [](const Error&) {},
-                           false,
-                           [&] { has_finished = true; }},
-                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
+  Coordinator coordinator(
+      {io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [&] { has_finished = true; }},
+      {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
   coordinator.start();
   coordinator.on_lost(a.link, "nothing has come from it for 15 s");
   CHECK(has_finished);
@@ -145,14 +140,14 @@ TEST_CASE("if a host is lost before any rank has started, the attempt ends at on
   CHECK(has(coordinator.verdict().hint, "the hostfile has a spare") != spec.rendezvous.has_value());
 }
 
-TEST_CASE("a host that has joined and cannot start its ranks only makes the attempt fail") {
+TEST_CASE("a host that cannot start its ranks in a restart only makes that fail") {
   asio::io_context io;
   MergedOutput console(io, {});
   SilentAgent a(io, console, "a"), b(io, console, "b");
   JobSpec spec;
   spec.num_workers = 2;
   spec.argv = [](int) { return std::vector<std::string>{"worker"}; };
-  const bool is_to_join = GENERATE(false, true);
+  const std::uint32_t number = GENERATE(0, 2);
   bool has_finished = false;
   std::string why;
   Coordinator coordinator({io,
@@ -160,15 +155,17 @@ TEST_CASE("a host that has joined and cannot start its ranks only makes the atte
                            {},
                            [](const std::string&) {},
                            [&](const Error& error) { why = error.message(); },
-                           is_to_join,
                            [&] { has_finished = true; }},
-                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 2);
+                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, static_cast<int>(number));
   coordinator.start();
-  coordinator.on_frame(a.link, as_frame(PortReserved{2, 29500, "10.0.0.1"}));
+  coordinator.on_frame(a.link, as_frame(PortReserved{number, 29500, "10.0.0.1"}));
   const Error error(ErrorKind::kConfig, "there is no room", "make room");
-  coordinator.on_frame(b.link, as_frame(not_spawned(2, error)));
-  CHECK(why == (is_to_join ? "" : "there is no room"));
-  if (!is_to_join) return;
+  coordinator.on_frame(b.link, as_frame(not_spawned(number, error)));
+  CHECK(why == (number == 0 ? "there is no room" : ""));
+  CHECK(coordinator.unstarted().has_value() == (number > 0));
+  if (number == 0) return;
+  CHECK(coordinator.unstarted()->host == "b");
+  CHECK(coordinator.unstarted()->why.message() == "there is no room");
   CHECK_FALSE(has_finished);
   Gone gone;
   gone.attempt = 2;
@@ -194,9 +191,8 @@ TEST_CASE("if all other machines are silent, the network of this one is suspecte
   SilentAgent a(io, console, "a", events), b(io, console, "b", events);
   JobSpec spec;
   spec.num_workers = 2;
-  Coordinator coordinator(
-      {io, spec, {}, [](const std::string&) {}, [](const Error&) {}, false, [] {}},
-      {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
+  Coordinator coordinator({io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [] {}},
+                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
   attempt = &coordinator;
   const bool is_b_here = GENERATE(false, true);  // no other machine
   a.link.start_lease(std::chrono::seconds(2));
@@ -226,9 +222,8 @@ TEST_CASE("hosts that fall silent one after the other are all named in the end")
   JobSpec spec;
   spec.num_workers = 2;
   spec.argv = [](int) { return std::vector<std::string>{"/bin/true"}; };
-  Coordinator coordinator(
-      {io, spec, {}, [](const std::string&) {}, [](const Error&) {}, false, [] {}},
-      {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
+  Coordinator coordinator({io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [] {}},
+                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 0);
   attempt = &coordinator;
   coordinator.start();
   coordinator.on_frame(a.link, as_frame(PortReserved{0, 29500}));
@@ -248,9 +243,8 @@ TEST_CASE("an agent is refused if it speaks of an attempt in which it has no par
   JobSpec spec;
   spec.num_workers = 2;
   spec.argv = [](int) { return std::vector<std::string>{"/bin/true"}; };
-  Coordinator coordinator(
-      {io, spec, {}, [](const std::string&) {}, [](const Error&) {}, false, [] {}},
-      {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 1);
+  Coordinator coordinator({io, spec, {}, [](const std::string&) {}, [](const Error&) {}, [] {}},
+                          {{&a.link, 0, 1, {}}, {&b.link, 1, 1, {}}}, 1);
   coordinator.start();
   const auto answer = [&](SilentAgent& agent, const auto& message) -> std::string {
     try {

@@ -152,6 +152,16 @@ TEST_CASE("only restarts without a new checkpoint are counted") {
   CHECK(has(launcher.err(), "restarting it (2 of 2 since the checkpoint of step 3)"));
 }
 
+TEST_CASE("if a restart cannot begin, the job ended as its last attempt did") {
+  const TemporaryFolder folder;
+  LauncherProcess launcher({"--restarts", "1", "--logs", folder / "logs", "--", "/bin/sh", "-c",
+                            "rm -r \"$1\"; touch \"$1\"; exit 7", "sh", folder / "logs"});
+  CHECK(launcher.wait() == 7);
+  CHECK(launcher.verdict()["restarts"] == 0);
+  CHECK(launcher.failure()["rank"] == 0);
+  CHECK(has(launcher.failure()["no_restart"], "is not a folder that logs can be written to"));
+}
+
 TEST_CASE("a job that a restart cannot fix is not started again") {
   LauncherProcess launcher(
       {"--own", "--workers", "2", "--restarts", "3", "--", LAUNCH_PROBE, "fail"});

@@ -76,5 +76,11 @@ TEST_CASE("a host says what would keep ranks from starting") {
              Catch::EndsWith(" has no token file " + (folder / "three") + ", nor /no/four"));
   CHECK_THAT(look_at_host(wanted, "", {}).start_hint,
              Catch::Contains("`--distributed.push_data true`"));
+  wanted.token_files.clear();
+  wanted.run_dir = "runs/mine";
+  wanted.shared_file = "one.idx";
+  CHECK(look_at_host(wanted, "", {}).missing_run_dir == "");
+  wanted.shared_file = "absent";
+  CHECK(look_at_host(wanted, "", {}).missing_run_dir == "runs/mine");
   std::filesystem::current_path(before);
 }

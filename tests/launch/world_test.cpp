@@ -44,6 +44,13 @@ TEST_CASE("ranges of hosts that are away are left out if enough are here") {
   CHECK(choose_world(kTwoOfFour, {kHere4, kHere4}, {}) == kTwoOfFour);
 }
 
+TEST_CASE("rank 0 runs only on a host that sees the run folder") {
+  Candidate sees_nothing = kHere4;
+  sees_nothing.sees_run_folder = false;
+  CHECK(choose_world(kTwoOfFour, {kHere4, sees_nothing}, {}) == kTwoOfFour);
+  CHECK(choose_world(kTwoOfFour, {kAway4, sees_nothing}, {.min_hosts = 1}).empty());
+}
+
 TEST_CASE("ranks are left out at the end until their number is valid") {
   const auto with = [](int valid) {
     return choose_world(kTwoOfFour, {kHere4, kHere4},

@@ -27,9 +27,9 @@ struct GroupOptions {
   /// The job's rank of each member; empty: the group's ranks are the job's.
   std::vector<int> members = {};
   std::chrono::milliseconds timeout{600000};  ///< to connect, and for each wait for a peer
-  /// The job has failed before, maybe because its network did: over TCP, a rank that cannot be
-  /// reached is called until the timeout, instead of for seconds.
-  bool is_restart = false;
+  /// Over TCP, a rank that cannot be reached is called until the timeout, instead of for seconds:
+  /// the job has failed before, maybe because its network did.
+  bool waits_for_network = false;
   const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; not in shared memory
 
   /// The host of this rank, for connect_tcp(). Ranks with the same name share a host and follow
