@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <iterator>
 
@@ -59,6 +60,9 @@ struct LogSession::Parts {
 
 LogSession::LogSession(const std::string& name, LogLevel level, bool asynchronous)
     : parts_(std::make_unique<Parts>()) {
+  // The first gmtime() of a process reads the environment, unless this has. The thread must not: it
+  // crashes if another one sets a variable meanwhile, as a rank does that opens its GPU.
+  ::tzset();
   auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(std::cerr, /*force_flush=*/true);
   if (asynchronous) {
     parts_->pool = std::make_shared<spdlog::details::thread_pool>(kQueuedLines, 1);

@@ -1,6 +1,7 @@
 #include "hgtrain/base/log.h"
 
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <mutex>
 #include <sstream>
@@ -66,6 +67,17 @@ TEST_CASE("what a terminal would take for a command is written out") {
     log_info("\x1b[31mred");
   }
   CHECK_THAT(captured.text(), Catch::EndsWith(" rank 0 info: \\u001b[31mred\n"));
+}
+
+TEST_CASE(
+    "the thread that writes the lines need not read the environment, which others may change") {
+  ::setenv("TZ", "HERE0", 1);
+  {
+    const LogSession log("rank 0", LogLevel::kInfo, true);
+    CHECK(std::string(::tzname[0]) == "HERE");
+  }
+  ::unsetenv("TZ");
+  ::tzset();
 }
 
 TEST_CASE("without a session, lines are written as they are") {
