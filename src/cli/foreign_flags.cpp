@@ -1,5 +1,7 @@
 #include "foreign_flags.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <vector>
 
@@ -209,6 +211,16 @@ std::string hint_in(const ForeignFlag (&flags)[N], std::string_view flag) {
   return "";
 }
 
+bool is_for_one_machine(std::string_view command) {
+  return command == "eval" || command == "generate" || command == "data prepare" ||
+         command.starts_with("bench ");
+}
+
+bool names_hosts(std::string_view flag) {
+  constexpr std::array kFlags{"--hosts", "--hostfile", "--num_nodes", "--nnodes"};
+  return std::ranges::find(kFlags, flag) != kFlags.end();
+}
+
 /// The config keys that a flag without its section can mean: "--optimizer.params.lr" for "--lr".
 std::string hint_from_keys(std::string_view name) {
   constexpr std::size_t kMaxPaths = 3;
@@ -233,6 +245,8 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
   };
   if (command == "config check" || command == "config show")
     return or_from_keys(hint_in(kReading, flag));
+  if (is_for_one_machine(command) && names_hosts(flag))
+    return fmt::format("{0} runs on one machine: ssh HOST hgtrain {0} ...", command);
   if (command == "data prepare") return hint_in(kPreparing, flag);
   if (command == "generate") return hint_in(kGenerating, flag);
   if (command.starts_with("submit ")) return hint_in(kSubmitting, flag);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "hgtrain/base/text.h"
 #include "hgtrain/machine/resources.h"
 
 #include "program.h"
@@ -145,10 +146,13 @@ class Checker {
   using Group = std::vector<const InspectedHost*>;  // in the order of the hosts
 
   static std::string names_of(const Group& group) {
-    std::string out = group.front()->spec.name;
-    for (std::size_t i = 1; i < group.size(); ++i)
-      out += (i + 1 < group.size() ? ", " : " and ") + group[i]->spec.name;
-    return out;
+    constexpr std::size_t kMaxNames = 8;
+    std::vector<std::string> names;
+    for (const InspectedHost* host : group) names.push_back(host->spec.name);
+    if (names.size() > kMaxNames) return listed(names, kMaxNames);
+    const std::string last = names.back();
+    names.pop_back();
+    return fmt::format("{} and {}", fmt::join(names, ", "), last);
   }
 
   static bool any_wants_gpus(const Group& group) {
