@@ -8,10 +8,10 @@ import os
 import pathlib
 import re
 import shutil
-import tempfile
 import unittest
 
 import job
+from run_folder import RunFolder
 
 SENT = ['--communication_data_type', 'bf16']
 EMULATED = 'FAKE_GPUS' in os.environ
@@ -40,7 +40,8 @@ WIDE = '--model.n_layer', 2, '--model.n_embd', 40, '--optimizer.params.lr', 1e-3
 class CudaTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
+        cls.temporary = RunFolder()
+        cls.addClassCleanup(cls.temporary.cleanup)
         if EMULATED:  # beside the built programs may lie a module of real CUDA, which they would take
             os.environ['XDG_CACHE_HOME'] = cls.temporary.name
             programs = pathlib.Path(cls.temporary.name) / 'programs'
@@ -51,10 +52,6 @@ class CudaTest(unittest.TestCase):
         cls.job = job.Job(cls.temporary.name)
         for name, model in MODELS.items():
             (cls.job.folder / f'{name}.json').write_text(json.dumps({**CONFIG, 'model': model}))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def train(self, run, device, *args, config='gpt2', exit_code=0):
         self.job.call('--config', f'{config}.json', '--run_dir', run, '--device', device, *args, exit_code=exit_code)

@@ -4,15 +4,15 @@ import json
 import os
 import pathlib
 import shutil
-import tempfile
 import unittest
 
 import job
+from run_folder import RunFolder
 
 
 class DataTest(unittest.TestCase):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
+        temporary = RunFolder()
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
         self.job = job.Job(self.folder)

@@ -10,10 +10,10 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import unittest
 
 import job
+from run_folder import RunFolder
 
 JOB = {
     'train_batch_size': 4,
@@ -347,7 +347,8 @@ def used_keys(schema, prefix=''):
 class EffectsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
+        cls.temporary = RunFolder()
+        cls.addClassCleanup(cls.temporary.cleanup)
         cls.folder = pathlib.Path(cls.temporary.name)
         run = lambda *args: subprocess.run([job.PROGRAM, *args], cwd=cls.folder, check=True, capture_output=True)
         (cls.folder / 'text.txt').write_text(job.text()[:20000])
@@ -363,10 +364,6 @@ class EffectsTest(unittest.TestCase):
         cls.seen = {}
         trained = cls.effects(JOB).trained()
         os.symlink(max((trained.run / 'checkpoints').glob('step_*')), cls.folder / 'trained')
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     @classmethod
     def effects(cls, config):

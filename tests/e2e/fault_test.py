@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Training runs in which something goes wrong: what they say, and what remains. usage: fault_test.py HGTRAIN"""
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -13,6 +15,7 @@ import unittest
 
 import job
 from job import STEPS
+from run_folder import RunFolder
 
 
 def no_large_files():
@@ -34,6 +37,15 @@ class FaultTest(job.JobTest):
         self.job.train(run, '--resume', 'auto', '--steps', steps, **options)
         self.job.train(run + '_undisturbed', '--steps', steps)
         return self.job.losses(run), self.job.losses(run + '_undisturbed')
+
+    def test_the_log_of_a_rank_that_crashed_outlives_the_folder_of_its_test(self):
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown), RunFolder() as folder:
+            logs = pathlib.Path(folder) / 'run/logs'
+            logs.mkdir(parents=True)
+            (logs / 'rank_0.log').write_text('step 1\ncrashed with SIGSEGV in thread 7, at address 0x8\nlibc.so.6(getenv+0x9b)\n')
+            (logs / 'rank_1.log').write_text('step 1\n')
+        self.assertEqual(shown.getvalue(), f'{logs}/rank_0.log:\nstep 1\ncrashed with SIGSEGV in thread 7, at address 0x8\nlibc.so.6(getenv+0x9b)\n')
 
     def test_a_run_killed_with_its_launcher_resumes_bit_for_bit(self):
         process = self.start_endless('killed', until_step=12)

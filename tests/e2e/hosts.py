@@ -9,9 +9,10 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
+
+from run_folder import RunFolder
 
 PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
 SSHD = shutil.which('sshd', path=os.environ['PATH'] + ':/usr/sbin')
@@ -250,7 +251,7 @@ class HostsCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
+        cls.temporary = RunFolder()
         cls.addClassCleanup(cls.temporary.cleanup)
         cls.hosts = Hosts(cls.temporary.name, cls.names)
         cls.addClassCleanup(cls.hosts.down)

@@ -6,10 +6,11 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
+
+from run_folder import RunFolder
 
 PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
 STEPS = 20
@@ -166,14 +167,11 @@ class JobTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
+        cls.temporary = RunFolder()
+        cls.addClassCleanup(cls.temporary.cleanup)
         cls.job = Job(cls.temporary.name)
         cls.job.train('whole')
         cls.whole = cls.job.losses('whole')
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def numbers(self, run):
         return [(m['step'], m['loss'], m['grad_norm'], m.get('eval_loss')) for m in self.job.metrics(run)]
