@@ -210,7 +210,9 @@ TEST_CASE("neither a flood of output nor a client that does not read it delays h
   for (const char* beat : {"event 0 heartbeat", "event 1 heartbeat"})
     REQUIRE(eventually([&] { return launcher.err().find(beat, flooded) != std::string::npos; }));
   CHECK(JobClient::connect(run.path())->status());
+#ifndef __SANITIZE_ADDRESS__  // the sanitizer keeps what was freed
   CHECK(peak_kilobytes(launcher.pid()) < 100'000);
+#endif
   launcher.kill(SIGTERM);
   CHECK(launcher.wait() == 75);
   CHECK(launcher.out().size() > 200'000'000);
