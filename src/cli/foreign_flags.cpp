@@ -117,6 +117,7 @@ constexpr ForeignFlag kLaunching[] = {
     {"--verbose", "use --log_level info"},
 };
 constexpr ForeignFlag kProgram[] = {
+    {"--config", "to train a model: hgtrain --config FILE; flags of a program follow it"},
     {"--deepspeed", kOwnFlag},
     {"--deepspeed_config", kOwnFlag},
     {"--run_path", "name the whole command: -- python3 FILE"},

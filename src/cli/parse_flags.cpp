@@ -111,6 +111,9 @@ void require_options(const CLI::App& app) {
 std::string hint_for_extra(const CLI::App& app, const Command& command, const std::string& extra) {
   const std::vector<const CLI::Option*> missing = missing_options(app);
   if (missing.size() == 1) return "use " + missing[0]->get_name() + " " + shell_word(extra);
+  const CLI::Option* const hosts = app.get_option_no_throw("--hosts");
+  if (hosts != nullptr && hosts->count() > 0 && extra.find(':') != std::string::npos)
+    return "hosts are separated by commas, without blanks: --hosts a:4,b:4";
   const CLI::Option* const config = app.get_option_no_throw("--config");
   return config != nullptr && config->count() > 0 ? "a value that has blanks needs quotes"
                                                   : hint_for_word(command.name(), extra);

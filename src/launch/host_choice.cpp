@@ -11,6 +11,7 @@
 #include "hgtrain/base/error_list.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/machine/visible_gpus.h"
 
 #include "host_range.h"
@@ -75,8 +76,9 @@ std::vector<JobHost> named_hosts(const HostFlags& flags) {
   if (!path_exists(flags.hostfile, ErrorKind::kConfig))
     throw refused(fmt::format("there is no hostfile {}{}", flags.hostfile,
                               flags.no_ssh ? " on " + host_name() : ""),
-                  flags.no_ssh
-                      ? "each host reads it: copy it there, or use --hosts a:4,b:4 instead"
+                  flags.no_ssh ? "each host reads it: copy it there, or use --hosts a:4,b:4 instead"
+                  : flags.hostfile.find_first_of(":,") != std::string::npos
+                      ? "to name hosts in the command: --hosts " + shell_word(flags.hostfile)
                       : "each line of one is a host and the number of its workers: a slots=4");
   return parse_hostfile(read_file(flags.hostfile, kMaxHostfileBytes), flags.hostfile);
 }

@@ -40,7 +40,8 @@ int workers_in(const std::string& text) {
 bool is_odd(const std::string& text) {
   return text.empty() || text[0] == '-' ||
          std::any_of(text.begin(), text.end(), [](unsigned char c) {
-           return std::isspace(c) || std::iscntrl(c) || c == '[' || c == ']' || c == ',';
+           return std::isspace(c) || std::iscntrl(c) || c == '[' || c == ']' || c == ',' ||
+                  c == '=';
          });
 }
 
@@ -211,7 +212,7 @@ std::vector<JobHost> parse_hosts(const std::string& text) {
       for (const std::string& name : names_in(word.substr(0, colon)))
         add({.name = name, .workers = workers}, out);
     } catch (const Error& e) {
-      wrong.add(Error(ErrorKind::kConfig, "--hosts: " + e.message(),
+      wrong.add(Error(ErrorKind::kConfig, fmt::format("--hosts: in '{}', {}", word, e.message()),
                       e.hint().empty() ? kListHint : e.hint()));
     }
   wrong.throw_if_any();

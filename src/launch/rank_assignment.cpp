@@ -20,9 +20,19 @@ bool RankAssignment::is_in(const std::vector<RankRange>& ranges, const RosterHos
                              [&](const RankRange& range) { return &hosts_[range.host] == &host; });
 }
 
+bool RankAssignment::leads(const RosterHost& host) const {
+  return &hosts_[ranges_.at(0).host] == &host;
+}
+
 bool RankAssignment::has_range_of(State state) const {
   return std::ranges::any_of(
       ranges_, [&](const RankRange& range) { return hosts_[range.host].state == state; });
+}
+
+bool RankAssignment::wants_others() const {
+  const std::vector<Candidate> hosts = candidates();
+  return std::ranges::any_of(
+      ranges_, [&](const RankRange& range) { return wants_other(hosts[range.host]); });
 }
 
 std::vector<std::string> RankAssignment::assign_spares() {
@@ -63,8 +73,8 @@ bool RankAssignment::can_grow() const {
 std::vector<Candidate> RankAssignment::candidates() const {
   std::vector<Candidate> out;
   for (const RosterHost& host : hosts_)
-    out.push_back(
-        {host.state, host.spec.workers, !host.facts || host.facts->missing_run_dir.empty()});
+    out.push_back({host.state, host.spec.workers,
+                   !host.facts || host.facts->missing_run_dir.empty(), host.was_set_aside});
   return out;
 }
 

@@ -30,8 +30,12 @@ class RankAssignment {
   bool has_range(const RosterHost& host) const;
   /// Whether the host has ranks in this attempt.
   bool runs_ranks(const RosterHost& host) const;
+  /// Whether the host has the first range.
+  bool leads(const RosterHost& host) const;
   /// Whether a host with a range is in this state.
   bool has_range_of(State state) const;
+  /// Whether another host should take a range, if there is one.
+  bool wants_others() const;
 
   /// Spare hosts take the ranks of hosts that are away. Returns what to tell the user.
   std::vector<std::string> assign_spares();

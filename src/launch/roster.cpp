@@ -148,9 +148,12 @@ void Roster::disconnect(Host& host) {
 }
 
 void Roster::gather() {
-  is_ready_ = is_waiting_ = false;
+  is_ready_ = false;
   return_timer_.cancel();
-  deadline_ns_ = now_ns() + patience_.count();
+  if (!std::exchange(could_not_start_, false)) {
+    is_waiting_ = false;
+    deadline_ns_ = now_ns() + patience_.count();
+  }
   std::int64_t fence_ns = 0;
   std::vector<std::string> lost;
   for (const RankRange& range : ranks_.world()) {
@@ -186,6 +189,7 @@ void Roster::gather() {
 void Roster::leave_out(const std::string& name, const std::string& why) {
   for (Host& host : hosts_) {
     if (host.spec.name != name) continue;
+    if (host.ssh) disconnect(host);
     host.is_left_out = host.is_reported = true;
     host.why_away = why;
     host.state = State::kAway;
@@ -195,7 +199,8 @@ void Roster::leave_out(const std::string& name, const std::string& why) {
 void Roster::set_aside(const std::string& name, const std::string& why) {
   const auto host =
       std::ranges::find(hosts_, name, [](const Host& host) { return host.spec.name; });
-  if (host->ssh && !std::exchange(host->was_set_aside, true)) return put_aside(*host, why);
+  could_not_start_ = host->was_set_aside = true;
+  if (host->ssh) return put_aside(*host, why);
   leave_out(name, why);
   events_.notice(fmt::format("{} is left out for the rest of the job: {}", title_of(*host), why));
 }
@@ -220,8 +225,12 @@ void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
 }
 
 void Roster::on_frame(Host& host, const Frame& frame) {
-  if (frame.kind == MessageKind::kSignalReceived)
-    return events_.signal(host.spec.name, decode_payload<SignalReceived>(frame.payload).signal);
+  if (frame.kind == MessageKind::kSignalReceived) {
+    const int signal = decode_payload<SignalReceived>(frame.payload).signal;
+    if (has_begun_ ? ranks_.runs_ranks(host) : ranks_.has_range(host))
+      events_.signal(host.spec.name, signal);
+    return;
+  }
   if (frame.kind == MessageKind::kJobEnded) {
     host.knows_end = true;
     return nodes_ ? nodes_->check_dismissed() : void();
@@ -246,9 +255,12 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
     return on_unusable(host, "its hgtrain has another version than this one");
   if (hello.gpus < host.spec.min_gpus)
     return put_aside(host,
-                     fmt::format("programs see {} there, and {} are asked for",
+                     fmt::format("programs see {} there, and {} {} asked for{}",
                                  hello.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", hello.gpus),
-                                 host.spec.min_gpus));
+                                 host.spec.min_gpus, host.spec.min_gpus == 1 ? "is" : "are",
+                                 hello.gpus > 0 ? ""
+                                                : "; `hgtrain doctor --hosts` says why, and "
+                                                  "--num_workers N asks for none"));
   if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
   host.address = hello.address;
   host.gpus = hello.gpus;
@@ -313,7 +325,10 @@ std::string Roster::why_lacking(const Host& host) const {
   const auto index = static_cast<std::size_t>(&host - hosts_.data());
   const Preflight found =
       check_hosts(inspected_hosts(hosts_, {{index, host.spec.workers}}), own_cpu_workers_);
-  if (found.errors.empty()) return "";
+  if (found.errors.empty())
+    return ranks_.leads(host) && !host.facts->missing_run_dir.empty()
+               ? "it does not see the run folder " + host.facts->missing_run_dir
+               : "";
   const std::string why = found.errors[0].message(), subject = "host " + host.spec.name + " ";
   return why.starts_with(subject) ? "it " + why.substr(subject.size()) : why;
 }
@@ -359,7 +374,7 @@ void Roster::check_ready() {
   ranks_.count_workers();
   const bool may_come =
       std::ranges::any_of(hosts_, [](const Host& host) { return host.state == State::kCalled; });
-  if (ranks_.has_range_of(State::kCalled) || (ranks_.has_range_of(State::kAway) && may_come)) {
+  if (ranks_.has_range_of(State::kCalled) || (ranks_.wants_others() && may_come)) {
     if (nodes_) nodes_->last_call(could_run());
     return;
   }

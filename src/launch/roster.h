@@ -83,7 +83,8 @@ class Roster {
   void gather();
   /// The host, none of whose ranks is left, runs none of later attempts, and is not called again.
   void leave_out(const std::string& host, const std::string& why);
-  /// The same, but a host that ssh reaches is called again, unless this is the second time.
+  /// The host could not start its ranks. If ssh reaches it, it is called again, and gather() does
+  /// not wait longer than the one before it; otherwise it is left out.
   void set_aside(const std::string& host, const std::string& why);
   /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
   /// acknowledged it, or after kDismissLimit. The nodes end when this process ends, which may print
@@ -147,6 +148,7 @@ class Roster {
   std::chrono::nanoseconds call_period_{0};
   std::int64_t deadline_ns_ = 0;  // until when to wait for hosts
   bool is_waiting_ = false;
+  bool could_not_start_ = false;  // the attempt that was begun last
   asio::steady_timer timer_;
   asio::steady_timer return_timer_;
   std::unique_ptr<JoiningNodes> nodes_;  // null unless the hosts dial

@@ -36,11 +36,11 @@ struct RosterHost {
   enum class Files { kUnknown, kAsked, kThere } files = Files::kUnknown;
   std::optional<HostFacts> facts;
   std::string why_away;
-  std::string lacks;         ///< why it could not run ranks, although it answered, the last time
-  bool is_left_out = false;  ///< Roster::leave_out()
-  bool was_set_aside = false;
-  bool is_reported = false;  ///< its loss was reported to the user
-  bool knows_end = false;    ///< it has acknowledged how the job has ended
+  std::string lacks;           ///< why it could not run ranks, although it answered, the last time
+  bool is_left_out = false;    ///< Roster::leave_out()
+  bool was_set_aside = false;  ///< Roster::set_aside()
+  bool is_reported = false;    ///< its loss was reported to the user
+  bool knows_end = false;      ///< it has acknowledged how the job has ended
 };
 
 }  // namespace hgt

@@ -12,7 +12,11 @@ struct Candidate {
   State state = State::kCalled;  ///< kCalled: no answer yet
   int workers = 0;               ///< how many it can run; 0: any number
   bool sees_run_folder = true;   ///< else it cannot run rank 0
+  bool was_set_aside = false;    ///< it could not start its ranks
 };
+
+/// Whether a spare should take the host's range.
+bool wants_other(const Candidate& host);
 
 /// Ranks that run on one host, numbered one after another. A job's ranges keep their order.
 struct RankRange {
@@ -22,8 +26,9 @@ struct RankRange {
   bool operator==(const RankRange&) const = default;
 };
 
-/// Gives each range whose host is away to the first host that is here, has room for it and has no
-/// range. A host that has lost its range is a spare from then on.
+/// Gives each range whose host is away, or was set aside, to the first host that is here, has room
+/// for it (and sees the run folder, if it is the first range) and has no range. A host that has
+/// lost its range is a spare from then on.
 std::vector<RankRange> with_spares(std::vector<RankRange> ranges,
                                    const std::vector<Candidate>& hosts);
 
@@ -35,9 +40,9 @@ struct WorldLimits {
 
 int count_ranks(const std::vector<RankRange>& ranges);
 
-/// The ranks of the next attempt: the ranges whose hosts are here, minus as many ranks at the end
-/// as needed to make their number valid. Empty if too few hosts are here, if the first of them
-/// cannot run rank 0, or if no number is valid.
+/// The ranks of the next attempt: the ranges whose hosts are here, from the first that can have
+/// rank 0 on, minus as many ranks at the end as needed to make their number valid. Empty if too few
+/// hosts are left, or if no number is valid.
 std::vector<RankRange> choose_world(std::vector<RankRange> ranges,
                                     const std::vector<Candidate>& hosts, const WorldLimits& limits);
 

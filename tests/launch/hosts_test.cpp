@@ -29,7 +29,7 @@ TEST_CASE("everything that is wrong with a list of hosts is reported at once") {
     parse_hosts("a:x,n[2-1],b,B");
     FAIL("it was taken");
   } catch (const Error& e) {
-    CHECK_THAT(e.render(), Catch::Contains("'x' is not a number of workers") &&
+    CHECK_THAT(e.render(), Catch::Contains("in 'a:x', 'x' is not a number of workers") &&
                                Catch::Contains("the range 2-1 ends before it begins") &&
                                Catch::Contains("B is given twice"));
   }

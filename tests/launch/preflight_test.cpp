@@ -181,8 +181,9 @@ TEST_CASE("however many names a machine has, they take one line") {
   hosts[3].facts.machine = "another";
   for (InspectedHost& host : hosts) host.facts.gpus.clear();
   CHECK(found(hosts) == "hosts a, b and c are one machine\n");
-  CHECK(found(std::vector(64, hosts[0])) ==
-        "hosts a, a, a, a, a, a, a, a and 56 more are one machine\n");
+  std::vector<InspectedHost> many(64, hosts[0]);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i].machine = static_cast<int>(i);
+  CHECK(found(many) == "hosts a, a, a, a, a, a, a, a and 56 more are one machine\n");
   hosts[0] = hosts[1] = hosts[2] = host("machine", 3);
   hosts[0].spec = {.name = "a", .workers = 2, .devices = {"0", "1"}};
   hosts[1].spec = {.name = "b", .workers = 2, .devices = {"0", "1"}};

@@ -347,7 +347,7 @@ TEST_CASE("a host with which a job that ran without it cannot start is left out"
   CHECK(launcher.wait() == 0);
   CHECK(has(launcher.err(),
             "host b is left out for the rest of the job: the attempt to continue with it failed "
-            "before a step was done: rank 1 failed: there are no tokens\"}"));
+            "before a checkpoint: rank 1 failed: there are no tokens\"}"));
   CHECK(contents(folder / "calls") == "\n\n\n");
   CHECK(launcher.verdict()["restarts"] == 3);
   CHECK(launcher.verdict()["world_size"] == 1);

@@ -44,11 +44,27 @@ TEST_CASE("ranges of hosts that are away are left out if enough are here") {
   CHECK(choose_world(kTwoOfFour, {kHere4, kHere4}, {}) == kTwoOfFour);
 }
 
+TEST_CASE("a host that could not start its ranks keeps them only if no other can take them") {
+  Candidate set_aside = kHere4;
+  set_aside.was_set_aside = true;
+  CHECK(with_spares(kTwoOfFour, {kHere4, set_aside, kHere4}) ==
+        std::vector<RankRange>{{0, 4}, {2, 4}});
+  CHECK(with_spares(kTwoOfFour, {kHere4, set_aside, set_aside}) == kTwoOfFour);
+  CHECK(with_spares(kTwoOfFour, {kHere4, kAway4, set_aside}) ==
+        std::vector<RankRange>{{0, 4}, {2, 4}});
+}
+
 TEST_CASE("rank 0 runs only on a host that sees the run folder") {
   Candidate sees_nothing = kHere4;
   sees_nothing.sees_run_folder = false;
   CHECK(choose_world(kTwoOfFour, {kHere4, sees_nothing}, {}) == kTwoOfFour);
   CHECK(choose_world(kTwoOfFour, {kAway4, sees_nothing}, {.min_hosts = 1}).empty());
+  CHECK(choose_world(kTwoOfFour, {sees_nothing, kHere4}, {.min_hosts = 1}) ==
+        std::vector<RankRange>{{1, 4}});
+  CHECK(choose_world(kTwoOfFour, {sees_nothing, kHere4}, {}).empty());
+  CHECK(with_spares(kTwoOfFour, {kAway4, kHere4, sees_nothing}) == kTwoOfFour);
+  CHECK(with_spares(kTwoOfFour, {kHere4, kAway4, sees_nothing}) ==
+        std::vector<RankRange>{{0, 4}, {2, 4}});
 }
 
 TEST_CASE("ranks are left out at the end until their number is valid") {
