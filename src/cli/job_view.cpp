@@ -92,11 +92,16 @@ void JobView::event(int rank, std::string_view kind, const nlohmann::json& body)
                            : "finishing this step, then saving");
   } else if (kind == "done") {
     run_.reason = body.at("reason");
+  } else if (kind == "restarting") {
+    run_.reason.clear();  // that of a stop that let hosts join
+  } else if (kind == "goes_back") {
+    goes_back_to_ = body.at("checkpoint");
   }
 }
 
 void JobView::on_started(const nlohmann::json& body) {
   const std::int64_t step = body.at("step");
+  goes_back_to_.clear();
   std::optional<double> best;
   if (body.contains("best_eval_loss")) best = body["best_eval_loss"].get<double>();
   console_.started(step, body.at("from"), best);

@@ -44,6 +44,8 @@ class JobView {
   void cannot_start(const Error& why);
   /// Whether the run folder is on the branch that this job began.
   bool has_begun() const { return has_begun_; }
+  /// The checkpoint from which the next attempt has to resume, "" = the newest.
+  const std::string& goes_back_to() const { return goes_back_to_; }
 
  private:
   void on_started(const nlohmann::json& body);
@@ -57,6 +59,7 @@ class JobView {
   std::ofstream log_;  ///< RUN/logs/console.log
   Console console_;
   std::string at_start_;
+  std::string goes_back_to_;
   const std::int64_t total_steps_;
   bool started_ = false;
   bool has_begun_ = false;

@@ -304,7 +304,9 @@ class Train final : public Command {
     spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume, record_steps,
                  &mark, &config, &view](int attempt) {
       // The run folder is on this job's branch only once it has begun.
-      const std::string from = attempt > 0 && view.has_begun() ? "auto" : resume;
+      const std::string from = !view.goes_back_to().empty()      ? view.goes_back_to()
+                               : attempt > 0 && view.has_begun() ? "auto"
+                                                                 : resume;
       return worker_argv(worker, TrainRequest{.run_dir = dir,
                                               .config = config.path(),
                                               .resume = from,
@@ -393,7 +395,14 @@ class Train final : public Command {
     };
     spec.socket = &socket;
     spec.add_status = [&view](nlohmann::json& status) { view.add_status(status); };
-    spec.on_end = [&view](const Verdict& verdict) { view.finish(verdict); };
+    spec.on_end = [&view, &copy = plan.config.checkpoint.copy_to](const Verdict& verdict) {
+      view.finish(verdict);
+      if (verdict.outcome == Verdict::Outcome::kFailed && verdict.rank < 0 && !copy.empty())
+        view.print(fmt::format(
+            "  if the checkpoints are lost with host {}, resume their copy: {}\n", verdict.host,
+            shell_line({"hgtrain", "--config", copy + "/config.json", "--run_dir", copy, "--resume",
+                        "auto"})));
+    };
     try {
       return run_job(spec).exit_code;
     } catch (const Error& e) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/exception.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/json.h"
 #include "hgtrain/wire/messages.h"
 
@@ -22,7 +23,7 @@ std::string outcome_of(const std::function<std::string()>& action, int rank) {
     return result.empty() ? "" : kResult + result;
   } catch (const std::exception& e) {
     Error error = error_from(e);
-    if (rank > 0) error.in(fmt::format("rank {}", rank));
+    if (rank > 0) error.in(fmt::format("rank {} on {}", rank, host_name()));
     return kError +
            failed_body(error).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }

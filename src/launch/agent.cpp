@@ -13,6 +13,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/machine/network.h"
 
 #include "guard.h"
@@ -119,6 +120,10 @@ void Agent::on_frame(const Frame& frame) {
     case MessageKind::kRefused:
       refusal_ = decode_payload<Refused>(frame.payload).why;
       return;
+    case MessageKind::kLeftOut:
+      return tell(
+          "hgtrain: this node is left out for the rest of the job: {}; it ends with the job\n",
+          decode_payload<LeftOut>(frame.payload).why);
     case MessageKind::kJobEnded:
       exit_code_ = decode_payload<JobEnded>(frame.payload).exit_code;
       return link_.send(JobEnded{*exit_code_});

@@ -38,7 +38,7 @@ struct JobEnded {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 11;
+inline constexpr std::uint32_t kAgentVersion = 12;
 
 /// The first message of an agent that has dialled the coordinator: who it is.
 struct Join {
@@ -259,6 +259,14 @@ struct SignalReceived {
 /// The answer to a Join that does not fit the job. Then the stream ends.
 struct Refused {
   static constexpr MessageKind kKind = MessageKind::kRefused;
+  std::string why;
+  static auto fields(auto& m) { return std::tie(m.why); }
+};
+
+/// The host runs no ranks of later attempts. A node that has dialled stays until the job ends: if
+/// it ended with an error, a scheduler might end the job.
+struct LeftOut {
+  static constexpr MessageKind kKind = MessageKind::kLeftOut;
   std::string why;
   static auto fields(auto& m) { return std::tie(m.why); }
 };

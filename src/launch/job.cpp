@@ -28,6 +28,7 @@
 #include "environment.h"
 #include "job_group.h"
 #include "job_signals.h"
+#include "joined_hosts.h"
 #include "merged_output.h"
 #include "restart_budget.h"
 #include "roster.h"
@@ -69,10 +70,8 @@ class Job {
     if (spec_.run_id.empty()) spec_.run_id = random_suffix();
     spec_.on_event = [this, on_event = spec.on_event](int rank, std::string_view kind,
                                                       const nlohmann::json& body) {
-      if (restarts_left_.hear(kind, body)) {
-        has_saved_ = true;
-        asio::post(io_, [this] { let_hosts_join(); });
-      }
+      joined_.hear(kind, body);
+      if (restarts_left_.hear(kind, body)) asio::post(io_, [this] { on_progress(); });
       if (on_event) on_event(rank, kind, body);
     };
   }
@@ -158,9 +157,15 @@ class Job {
                                            : "joins if the job is restarted"));
   }
 
+  void on_progress() {
+    roster_.forget_set_aside();
+    let_hosts_join();
+  }
+
   /// Hosts join between two attempts: hgtrain's workers stop for that after a save.
   void let_hosts_join() {
-    if (!spec_.own_workers || stopping_ || done_ || is_growing_ || !roster_.can_grow()) return;
+    if (!spec_.own_workers || stopping_ || done_ || is_growing_ || !coordinator_) return;
+    if (!roster_.can_grow()) return;
     notice("stopping after this step, so that hosts can join");
     is_growing_ = true;
     coordinator_->stop_for_next_attempt();
@@ -175,7 +180,7 @@ class Job {
       order.inherited = inherited_;
     }
     order.env = spec_.env;
-    if (!joined_hosts().empty()) order.env["HGTRAIN_HAS_JOINED_HOSTS"] = "1";
+    if (!joined_.joining(host_names()).empty()) order.env["HGTRAIN_HAS_JOINED_HOSTS"] = "1";
     order.run_id = spec_.run_id;
     order.run_dir = spec_.run_dir;
     order.log_dir = spec_.log_dir;
@@ -222,37 +227,41 @@ class Job {
   void cannot_start(const Error& why, const std::string& host = "") {
     if (done_) return;
     if (restarts_ == 0) return give_up(why);
-    if (stopping_) return end_like_last_attempt(why);
-    if (!leaves_out_joined(why.message(), host)) {
-      if (host.empty()) return end_like_last_attempt(why);
+    const std::vector<std::string> joined = joined_.joining(host_names());
+    const bool is_host_to_blame = !host.empty() && !spec_.hosts.empty();
+    if (stopping_ || (joined.empty() && !is_host_to_blame)) return end_like_last_attempt(why);
+    if (is_host_to_blame && std::ranges::count(joined, host) == 0)
       roster_.set_aside(host, why.message());
-    }
-    asio::post(io_, [this] {
-      if (!done_) coordinator_ ? restart() : roster_.gather();
+    else
+      leave_out_joined(host, why.message());
+    asio::post(io_, [this, why] {
+      if (done_) return;
+      if (stopping_) return end_like_last_attempt(why);
+      coordinator_ ? restart() : roster_.gather();
     });
   }
 
-  /// The hosts of this attempt that have joined a job which can go on without them.
-  std::vector<std::string> joined_hosts() const {
-    std::vector<std::string> out;
-    for (const HostRanks& host : roster_.hosts())
-      if (!hosts_before_.empty() && !hosts_before_.contains(host.spec.name))
-        out.push_back(host.spec.name);
-    return out;
+  /// An attempt that is made only to let hosts join, and fails soon, ends no job. `culprit`: the
+  /// host to blame; all that have joined, if it is none of them.
+  void leave_out_joined(const std::string& culprit, const std::string& why) {
+    std::vector<std::string> joined = joined_.joining(host_names());
+    const bool has_joined = std::ranges::count(joined, culprit) > 0;
+    if (has_joined) joined = {culprit};
+    for (const std::string& host : joined)
+      leave_out(host,
+                fmt::format("the attempt to continue with it failed before a checkpoint: {}{}", why,
+                            has_joined || culprit.empty() ? "" : " (on host " + culprit + ")"));
   }
 
-  /// An attempt that is made only to let hosts join, and fails soon, ends no job.
-  /// `culprit`: the host to blame, "" = unknown.
-  bool leaves_out_joined(const std::string& why, const std::string& culprit) {
-    std::vector<std::string> joined = joined_hosts();
-    if (std::ranges::count(joined, culprit) > 0) joined = {culprit};
-    for (const std::string& host : joined) {
-      const std::string text =
-          fmt::format("the attempt to continue with it failed before a checkpoint: {}", why);
-      notice(fmt::format("host {} is left out for the rest of the job: {}", host, text));
-      roster_.leave_out(host, text);
-    }
-    return !joined.empty();
+  void leave_out(const std::string& host, const std::string& why) {
+    notice(fmt::format("host {} is left out for the rest of the job: {}", host, why));
+    roster_.leave_out(host, why);
+  }
+
+  std::vector<std::string> host_names() const {
+    std::vector<std::string> out;
+    for (const HostRanks& host : roster_.hosts()) out.push_back(host.spec.name);
+    return out;
   }
 
   void report_hosts() {
@@ -274,7 +283,8 @@ class Job {
                                  [this](const std::string& text) { notice(text); },
                                  [this](const Error& why) { cannot_start(why); },
                                  [this] { asio::post(io_, [this] { on_finished(); }); }};
-    is_growing_ = has_saved_ = false;
+    is_growing_ = false;
+    joined_.begin(host_names());
     coordinator_ = std::make_unique<Coordinator>(std::move(context), roster_.hosts(), restarts_);
     log_info("attempt {}: starting {} process{} of {}", restarts_, spec_.num_workers,
              spec_.num_workers == 1 ? "" : "es", spec_.argv(restarts_).at(0));
@@ -284,6 +294,7 @@ class Job {
   /// The loop may still refer to the last attempt, so that is destroyed after what is queued there.
   void restart() {
     ++restarts_;
+    spec_.on_event(-1, "restarting", nlohmann::json::object());
     coordinator_->close();
     asio::post(io_, [last = std::move(coordinator_)] {});
     roster_.gather();
@@ -292,12 +303,11 @@ class Job {
   /// If there can be no restart, the last attempt is how the job ended.
   void end_like_last_attempt(const Error& why) {
     verdict_.no_restart = why.message();
-    if (!spec_.hosts.empty()) add_lack_of_hosts();
+    if (!spec_.hosts.empty() && why.kind() != ErrorKind::kConfig) hint_at_waiting();
     leave();
   }
 
-  void add_lack_of_hosts() {
-    verdict_.exit_code = static_cast<int>(ErrorKind::kPeer);
+  void hint_at_waiting() {
     if (!verdict_.hint.empty()) verdict_.hint += "; ";
     verdict_.hint += fmt::format(
         "{} SECONDS waits for longer{}", spec_.rendezvous ? "--join_timeout" : "--elastic_timeout",
@@ -320,26 +330,50 @@ class Job {
       verdict_.exit_code = 128 + SIGINT;
       verdict_.reason = "stopped at once by " + killed_by_;
     } else if (is_growing_ && !stopping_ && verdict_.exit_code == kExitStoppedEarly) {
-      hosts_before_.clear();
-      for (const HostRanks& host : roster_.hosts()) hosts_before_.insert(host.spec.name);
+      joined_.let_others_join();
       return restart();
-    } else if (!stopping_ && has_joined_in_vain() &&
-               leaves_out_joined(what_failed(), verdict_.host)) {
+    } else if (!stopping_ && (goes_back() || goes_on_without_joined())) {
       return restart();
     } else if (!stopping_ && coordinator_->is_worth_a_restart()) {
+      for (const std::string& host : lost_hosts()) joined_.lose(host);
       if (const auto count = restarts_left_.take(verdict_)) {
-        hosts_before_.clear();
+        joined_.forget_why();
         report_restart(*count);
         return restart();
       }
+      verdict_.no_restart = restarts_left_.why_none(verdict_);
     }
     leave();
   }
 
-  /// Whether to continue without the hosts that have joined loses nothing, and helps.
-  bool has_joined_in_vain() const {
-    return verdict_.rank >= 0 && !has_saved_ &&
-           (verdict_.step <= 0 || !coordinator_->is_worth_a_restart());
+  std::vector<std::string> lost_hosts() const {
+    if (verdict_.rank >= 0) return {};
+    std::vector<std::string> out = verdict_.lost_hosts;
+    out.push_back(verdict_.host);
+    return out;
+  }
+
+  /// If the data of a host that has joined differ, the job goes on without it, and without what was
+  /// trained with it.
+  bool goes_back() {
+    const auto checkpoint = joined_.before_other_data(verdict_.host);
+    if (!checkpoint) return false;
+    leave_out(verdict_.host, what_failed());
+    if (!checkpoint->empty()) {
+      notice(fmt::format("training goes back to {}, from before host {} joined", *checkpoint,
+                         verdict_.host));
+      spec_.on_event(-1, "goes_back", {{"checkpoint", *checkpoint}});
+    }
+    return true;
+  }
+
+  /// If an attempt that was made to let hosts join fails soon, the job goes on without them.
+  bool goes_on_without_joined() {
+    const bool loses_nothing = verdict_.rank >= 0 && !joined_.has_saved() &&
+                               (verdict_.step <= 0 || !coordinator_->is_worth_a_restart());
+    if (!loses_nothing || joined_.joining(host_names()).empty()) return false;
+    leave_out_joined(verdict_.host, what_failed());
+    return true;
   }
 
   std::string what_failed() const {
@@ -474,18 +508,19 @@ class Job {
                         },
                         [this] { return console_.is_full(); }}};
   const std::set<pid_t> children_before_;
-  Roster roster_{
-      io_,
-      output_,
-      spec_.host_lease,
-      {[this] { on_ready(); }, [this](const Error& why) { cannot_start(why); },
-       [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },
-       [this](AgentLink& link, const std::string& why) {
-         if (!done_) coordinator_->on_lost(link, why);
-       },
-       [this](const std::string& host) { on_returned(host); },
-       [this](const std::string& text) { notice(text); },
-       [this](const std::string& host, int signal) { on_signal_at(host, signal); }}};
+  Roster roster_{io_,
+                 output_,
+                 spec_.host_lease,
+                 {[this] { on_ready(); }, [this](const Error& why) { cannot_start(why); },
+                  [this](AgentLink& link, const Frame& frame) {
+                    if (coordinator_) coordinator_->on_frame(link, frame);
+                  },
+                  [this](AgentLink& link, const std::string& why) {
+                    if (!done_ && coordinator_) coordinator_->on_lost(link, why);
+                  },
+                  [this](const std::string& host) { on_returned(host); },
+                  [this](const std::string& text) { notice(text); },
+                  [this](const std::string& host, int signal) { on_signal_at(host, signal); }}};
   std::map<std::string, std::string> inherited_;  // by the agents of other hosts
   std::unique_ptr<Coordinator> coordinator_;
   std::optional<Error> cannot_start_;
@@ -496,10 +531,8 @@ class Job {
   std::size_t unread_bytes_ = std::numeric_limits<std::size_t>::max();
   std::chrono::steady_clock::time_point give_up_at_;  // if nothing more is read
   bool stopping_ = false;
-  bool has_saved_ = false;   // a new checkpoint, in this attempt
   bool is_growing_ = false;  // the attempt was stopped for another one on more hosts
-  std::set<std::string>
-      hosts_before_;  // of the attempt that was stopped for that, until another fails
+  JoinedHosts joined_;
   bool console_gone_ = false;
   bool done_ = false;
 };

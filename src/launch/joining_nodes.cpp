@@ -82,6 +82,8 @@ std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>&
   if (join.node < 1 || join.node >= num_nodes)
     return fmt::format("the others of {} nodes have the numbers 1 to {}", num_nodes, num_nodes - 1);
   const RosterHost& host = hosts[static_cast<std::size_t>(join.node)];
+  if (host.is_left_out)
+    return fmt::format("{} is left out for the rest of the job: {}", host.spec.name, host.why_away);
   if (is_taken(host))
     return fmt::format("there is a node {} already: {}", join.node, host.spec.name);
   if (join.workers > 0 && host.spec.workers > 0 && join.workers != host.spec.workers)
@@ -198,7 +200,7 @@ void JoiningNodes::name_differences(const Newcomer& newcomer) {
 void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done) {
   dismissed_ = std::move(done);
   for (RosterHost& host : hosts_)
-    if (host.carrier && host.state != State::kAway) host.link->send(JobEnded{exit_code});
+    if (host.carrier && !host.knows_end) host.link->send(JobEnded{exit_code});
   timer_.expires_after(limit);
   timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
@@ -209,9 +211,8 @@ void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::funct
 }
 
 void JoiningNodes::check_dismissed() {
-  const bool all_know = std::ranges::all_of(hosts_, [](const RosterHost& host) {
-    return !host.carrier || host.state == State::kAway || host.knows_end;
-  });
+  const bool all_know = std::ranges::all_of(
+      hosts_, [](const RosterHost& host) { return !host.carrier || host.knows_end; });
   if (!all_know || !dismissed_) return;
   timer_.cancel();
   for (RosterHost& host : hosts_)

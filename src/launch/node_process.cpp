@@ -179,6 +179,7 @@ class Connection {
                    std::move(in), std::move(to));
     agent_->say_hello(visible_gpus());
     io_.run();
+    if (stopped_ && !agent_->exit_code()) throw *stopped_;
     return out;
   }
 
@@ -186,9 +187,10 @@ class Connection {
 
  private:
   void on_signal(int signal) {
-    if (agent_) return agent_->report_signal(signal);
     const auto exit_code = exit_code_without_ranks(signal, rendezvous_.trains);
-    if (exit_code) throw StoppedBySignal{signal, *exit_code};
+    if (exit_code) stopped_ = StoppedBySignal{signal, *exit_code};
+    if (agent_) return agent_->report_signal(signal);
+    if (stopped_) throw *stopped_;
     tell("hgtrain: SIG{} has no effect, because no rank runs now\n", sigabbrev_np(signal));
   }
 
@@ -198,6 +200,7 @@ class Connection {
   Dialler dialler_;
   JobSignals signals_;
   std::optional<Agent> agent_;
+  std::optional<StoppedBySignal> stopped_;  ///< if node 0 does not say how the job has ended
 };
 
 }  // namespace

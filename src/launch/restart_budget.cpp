@@ -28,4 +28,12 @@ std::optional<std::string> RestartBudget::take(const Verdict& failed) {
       saved_step_ > 0 ? fmt::format(" since the checkpoint of step {}", saved_step_) : "");
 }
 
+std::string RestartBudget::why_none(const Verdict& failed) const {
+  if (failed.rank >= 0 || max_lost_hosts_ == 0) return "";
+  return fmt::format(
+      "{} losses of hosts without a new checkpoint in between were restarted; --max_restarts N "
+      "allows N more",
+      lost_hosts_);
+}
+
 }  // namespace hgt

@@ -25,6 +25,8 @@ class RestartBudget {
   /// Takes one restart for a failed attempt; nullopt if none is left. Returns how many of the job's
   /// restarts have been taken, for a message: " (1 of 3)", or "" if this one does not count.
   std::optional<std::string> take(const Verdict& failed);
+  /// Why take() has returned none, if the failed attempt alone does not say it; else "".
+  std::string why_none(const Verdict& failed) const;
 
  private:
   const int max_restarts_;

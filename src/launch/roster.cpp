@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
@@ -142,6 +143,7 @@ void Roster::disconnect(Host& host) {
   Host next;
   next.spec = host.spec;
   next.is_reported = host.is_reported;
+  next.is_left_out = host.is_left_out;
   next.was_set_aside = host.was_set_aside;
   next.lacks = host.lacks;
   asio::post(io_, [last = std::exchange(host, std::move(next))] {});
@@ -189,7 +191,10 @@ void Roster::gather() {
 void Roster::leave_out(const std::string& name, const std::string& why) {
   for (Host& host : hosts_) {
     if (host.spec.name != name) continue;
-    if (host.ssh) disconnect(host);
+    if (host.ssh)
+      disconnect(host);
+    else if (host.carrier)
+      host.link->send(LeftOut{why});
     host.is_left_out = host.is_reported = true;
     host.why_away = why;
     host.state = State::kAway;
@@ -203,6 +208,10 @@ void Roster::set_aside(const std::string& name, const std::string& why) {
   if (host->ssh) return put_aside(*host, why);
   leave_out(name, why);
   events_.notice(fmt::format("{} is left out for the rest of the job: {}", title_of(*host), why));
+}
+
+void Roster::forget_set_aside() {
+  for (const RankRange& range : ranks_.world()) hosts_[range.host].was_set_aside = false;
 }
 
 void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
@@ -228,8 +237,9 @@ void Roster::on_frame(Host& host, const Frame& frame) {
   if (frame.kind == MessageKind::kSignalReceived) {
     const int signal = decode_payload<SignalReceived>(frame.payload).signal;
     if (has_begun_ ? ranks_.runs_ranks(host) : ranks_.has_range(host))
-      events_.signal(host.spec.name, signal);
-    return;
+      return events_.signal(host.spec.name, signal);
+    disconnect(host);  // nothing of the job is on it
+    return on_unusable(host, fmt::format("SIG{} came there", sigabbrev_np(signal)));
   }
   if (frame.kind == MessageKind::kJobEnded) {
     host.knows_end = true;
@@ -297,10 +307,8 @@ void Roster::on_lost(Host& host, const std::string& why) {
   const std::string said = host.ssh ? host.ssh->last_words() : "";
   const std::string reason = !said.empty() ? said : how.empty() ? why : why + ": " + how;
   if (host.ssh) host.ssh->kill();
-  if (nodes_ && nodes_->is_dismissing()) {
-    host.state = State::kAway;
-    return nodes_->check_dismissed();
-  }
+  host.knows_end = true;
+  if (nodes_ && nodes_->is_dismissing()) return nodes_->check_dismissed();
   if (nodes_ && !is_ready_ && host.state != State::kAway) {
     events_.notice(fmt::format(
         "host {} has left {}: {}; it may join again", host.spec.name,

@@ -86,6 +86,8 @@ class Roster {
   /// The host could not start its ranks. If ssh reaches it, it is called again, and gather() does
   /// not wait longer than the one before it; otherwise it is left out.
   void set_aside(const std::string& host, const std::string& why);
+  /// The hosts of this attempt were able to start their ranks.
+  void forget_set_aside();
   /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
   /// acknowledged it, or after kDismissLimit. The nodes end when this process ends, which may print
   /// its report before.

@@ -7,10 +7,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/base/trace.h"
 
@@ -58,13 +55,6 @@ bool DataComparison::is_first_hosts(std::uint64_t hash, const std::stop_token& s
       std::this_thread::sleep_for(std::chrono::milliseconds(10));  // host 0 still reads
     }
   return true;
-}
-
-void DataComparison::require_same() const {
-  if (!differs_) return;
-  throw Error(ErrorKind::kData,
-              fmt::format("the data on {} are not the same as on rank 0's host", host_name()),
-              "every host needs the same files at the paths of `data`");
 }
 
 }  // namespace hgt

@@ -18,8 +18,8 @@ class DataComparison {
   /// `hash` returns soon if stop is requested. Its result is then not used.
   DataComparison(Store& store, int host, std::function<std::uint64_t(const std::stop_token&)> hash);
 
-  /// Error(kData) once it is known that the content differs.
-  void require_same() const;
+  /// Whether it is known by now that the content differs.
+  bool differs() const { return differs_; }
 
  private:
   void run(const std::stop_token& stop);

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/arch/flops.h"
 #include "hgtrain/base/clock.h"
@@ -83,6 +84,7 @@ class Run {
   void measure_rates();
   void make_model();
   void require_same_data();
+  [[noreturn]] void refuse_data(const std::string& why);
   void start();
   void report_start(const Start& start);
   void take_steps();
@@ -175,17 +177,21 @@ void Run::require_same_data() {
   std::array first = mine;
   comm_.broadcast(std::as_writable_bytes(std::span(first)), 0);
   if (first != mine)
-    throw Error(
-        ErrorKind::kData,
-        fmt::format("the {} data of rank {} on {} are not the same as rank 0's",
-                    first[0] == mine[0] ? "validation" : "training", comm_.rank(), host_name()),
-        "every host needs the same files at the paths of `data`");
+    refuse_data(fmt::format("the {} data of rank {} on {} are not the same as rank 0's",
+                            first[0] == mine[0] ? "validation" : "training", comm_.rank(),
+                            host_name()));
   if (options_.num_hosts > 1 && options_.is_first_of_host)
     comparison_.emplace(channel_, options_.host, [this](const std::stop_token& stop) {
       const std::array hashes{train_data_->whole_hash(stop),
                               valid_data_ ? valid_data_->whole_hash(stop) : 0};
       return xxh3(std::as_bytes(std::span(hashes)));
     });
+}
+
+/// The launcher may leave this host out, and go back to before it joined.
+void Run::refuse_data(const std::string& why) {
+  channel_.send("data_differ", nlohmann::json::object());
+  throw Error(ErrorKind::kData, why, "every host needs the same files at the paths of `data`");
 }
 
 /// Starts from a checkpoint or from the first step, together with the other ranks.
@@ -286,7 +292,8 @@ void Run::finish_steps(std::int64_t left, bool evaluates) {
 }
 
 StepRecord Run::finish_step() {
-  if (comparison_) comparison_->require_same();
+  if (comparison_ && comparison_->differs())
+    refuse_data(fmt::format("the data on {} are not the same as on rank 0's host", host_name()));
   const StepResult& result = trainer_->finish_step();
   const double step_ms =
       ms_since(std::max(std::exchange(finished_ns_, now_ns()), result.queued_ns));

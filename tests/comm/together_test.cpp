@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/host.h"
+
 #include "support/ranks.h"
 
 using namespace hgt;
@@ -38,7 +40,8 @@ TEST_CASE("the error of the first rank that fails is thrown on all, and they can
       throw Error(ErrorKind::kInternal, "no error");
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::kCheck || e.message() != "bad \xef\xbf\xbdnumber" ||
-          e.hint() != "a hint" || e.context() != std::vector<std::string>{"file", "rank 1"})
+          e.hint() != "a hint" ||
+          e.context() != std::vector<std::string>{"file", "rank 1 on " + host_name()})
         throw;
     }
     comm.barrier();

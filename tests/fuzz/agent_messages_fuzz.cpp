@@ -35,14 +35,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto kind = static_cast<hgt::MessageKind>(data[0]);
   try {
     decode_kind<hgt::RemoteCommand, hgt::Beat, hgt::JobEnded, hgt::Join, hgt::SignalReceived,
-                hgt::Refused, hgt::Welcome, hgt::AgentHello, hgt::Inspect, hgt::HostFacts,
-                hgt::LinkListening, hgt::LinkMeasured, hgt::ListenForLink, hgt::MeasureLink,
-                hgt::PortReserved, hgt::PullPart, hgt::PullHash, hgt::FilesReady, hgt::PushFiles,
-                hgt::FilePart, hgt::FileHash, hgt::Spawned, hgt::NotSpawned, hgt::RankHeartbeat,
-                hgt::RankEvent, hgt::ChannelBroken, hgt::Ended, hgt::Gone, hgt::Output, hgt::Notice,
-                hgt::AgentStoreSet, hgt::AgentStoreGet, hgt::ReservePort, hgt::Spawn,
-                hgt::RankCommand, hgt::SignalRanks, hgt::KillGuards, hgt::CloseChannel, hgt::Credit,
-                hgt::AgentStoreValue, hgt::AskStatus, hgt::AskStop, hgt::JobStatus,
+                hgt::Refused, hgt::LeftOut, hgt::Welcome, hgt::AgentHello, hgt::Inspect,
+                hgt::HostFacts, hgt::LinkListening, hgt::LinkMeasured, hgt::ListenForLink,
+                hgt::MeasureLink, hgt::PortReserved, hgt::PullPart, hgt::PullHash, hgt::FilesReady,
+                hgt::PushFiles, hgt::FilePart, hgt::FileHash, hgt::Spawned, hgt::NotSpawned,
+                hgt::RankHeartbeat, hgt::RankEvent, hgt::ChannelBroken, hgt::Ended, hgt::Gone,
+                hgt::Output, hgt::Notice, hgt::AgentStoreSet, hgt::AgentStoreGet, hgt::ReservePort,
+                hgt::Spawn, hgt::RankCommand, hgt::SignalRanks, hgt::KillGuards, hgt::CloseChannel,
+                hgt::Credit, hgt::AgentStoreValue, hgt::AskStatus, hgt::AskStop, hgt::JobStatus,
                 hgt::JobStopping, hgt::JobRefusal, hgt::AskConsole, hgt::ConsoleText>(kind,
                                                                                       payload);
     if (kind == hgt::MessageKind::kNotSpawned)

@@ -206,6 +206,38 @@ TEST_CASE(
   CHECK(zero.verdict()["world_size"] == 2);
 }
 
+TEST_CASE("a node that is left out is told so, and ends with the job") {
+  Nodes nodes(2);
+  const std::vector<std::string> job = {"--own",  "--min_hosts", "1",  "--lease",    "5000",
+                                        "--join", "100",         "--", LAUNCH_PROBE, "other_data"};
+  auto first = job;
+  first[6] = "1";
+  LauncherProcess& zero = nodes.start(0, first);
+  REQUIRE(eventually([&] { return has(zero.err(), "running 1 rank on 1 of 2 hosts"); }));
+  LauncherProcess& one = nodes.start(1, job);
+  CHECK(one.wait() == 0);
+  CHECK(zero.wait() == 0);
+  CHECK(has(one.err(),
+            "this node is left out for the rest of the job: rank 1 failed: the data differ"));
+  CHECK_FALSE(has(one.err(), "is lost"));
+}
+
+TEST_CASE("a signal ends a node that runs no ranks, and not the job") {
+  Nodes nodes(2);
+  const TemporaryFolder folder;
+  const auto job = script("echo ready; until [ -e " + (folder / "end") + " ]; do sleep 0.01; done",
+                          {"--workers", "1", "--min_hosts", "1", "--lease", "5000", "--join", "1"});
+  LauncherProcess& zero = nodes.start(0, job);
+  REQUIRE(zero.prints("ready"));
+  LauncherProcess& one = nodes.start(1, job);
+  REQUIRE(eventually([&] { return has(zero.err(), "can be used now"); }));
+  one.kill(SIGTERM);
+  CHECK(one.wait() == 143);
+  CHECK(eventually([&] { return has(zero.err(), "cannot be used: SIGTERM came there"); }));
+  std::ofstream(folder / "end");
+  CHECK(zero.wait() == 0);
+}
+
 TEST_CASE("a job that has too few nodes waits for others, but not for ever") {
   Nodes few(3);
   few.start(0, script("true", {"--min_hosts", "2", "--join", "1"}));

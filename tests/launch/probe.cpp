@@ -107,6 +107,25 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
     }
     if (attempt == 3) std::this_thread::sleep_for(2500ms);  // hosts are called every second
     return attempt == 3 ? 0 : kExitStoppedEarly;
+  } else if (what == "other_data") {  // those of the second rank, which joins, are found to differ
+    const int attempt = number("TORCHELASTIC_RESTART_COUNT");
+    if (attempt == 0 && rank == 1) kill(agent(), SIGKILL);
+    if (attempt >= 2 && world == 1) return 0;
+    if (rank == 0)
+      channel.send("started", {{"step", attempt}, {"from", world == 1 ? "" : "joined"}});
+    if (attempt > 0 && world == 2) {
+      if (rank == 0) channel.send("checkpoint", {{"step", 1'000'000}, {"path", "later"}});
+      if (rank == 0) channel.set("saved", "");
+      if (rank == 0) inbox.wait_for("abort");
+      channel.get("saved", 100s);
+      channel.send("data_differ", nlohmann::json::object());
+      throw Error(ErrorKind::kData, "the data differ");
+    }
+    for (int step = 1; !inbox.has("stop") && !inbox.has("abort"); ++step) {
+      std::this_thread::sleep_for(100ms);
+      if (world == 1) channel.send("checkpoint", {{"step", step}, {"path", "joined"}});
+    }
+    return kExitStoppedEarly;
   } else if (what == "join") {  // alone, the rank saves a step every 0.1 s; the fourth attempt ends
     const int attempt = number("TORCHELASTIC_RESTART_COUNT");
     std::cout << "attempt " << attempt << ", rank " << rank << " of " << world << std::endl;

@@ -36,10 +36,13 @@ TEST_CASE("resuming alone is no progress") {
 
 TEST_CASE("the loss of a host costs no restart until too many are lost without progress") {
   RestartBudget budget(1, 2);
+  CHECK(budget.why_none(failure_of(0)) == "");
+  CHECK(RestartBudget(0, 0).why_none(failure_of(-1)) == "");
   CHECK(budget.take(failure_of(-1)) == "");
   CHECK(budget.take(failure_of(-1)) == "");
   CHECK(budget.take(failure_of(-1)) == " (1 of 1)");
   CHECK_FALSE(budget.take(failure_of(-1)));
+  CHECK_THAT(budget.why_none(failure_of(-1)), Catch::Contains("2 losses of hosts"));
   CHECK(budget.hear("checkpoint", {{"step", 1}}));
   CHECK(budget.take(failure_of(-1)) == "");
 }

@@ -353,6 +353,23 @@ TEST_CASE("a host with which a job that ran without it cannot start is left out"
   CHECK(launcher.verdict()["world_size"] == 1);
 }
 
+TEST_CASE("a job goes on without a host whose data differ, and from before it joined") {
+  const TemporaryFolder folder;
+  const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
+                    (folder / "calls") + "); [ $host = a ] || [ $n != 2 ] || " +
+                    "{ echo down >&2; exit 255; }; " + kStartAgent);
+  LauncherProcess launcher({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000",
+                            "--call_period", "1000", "--", LAUNCH_PROBE, "other_data"});
+  CHECK(launcher.wait() == 0);
+  const std::string err = launcher.err();
+  const std::string left_out =
+      "host b is left out for the rest of the job: rank 1 failed: the data differ";
+  CHECK(has(err, left_out));
+  CHECK(err.find(left_out) < err.find("training goes back to joined, from before host b joined"));
+  CHECK(has(err, "event -1 goes_back {\"checkpoint\":\"joined\"}"));
+  CHECK(launcher.verdict()["world_size"] == 1);
+}
+
 TEST_CASE("a restart waits for a host that answers, but lacks something") {
   const TemporaryFolder folder;
   const std::string lacking_for = GENERATE("2", "9");  // calls of b: as many as that

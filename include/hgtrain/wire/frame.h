@@ -64,8 +64,9 @@ enum class MessageKind : std::uint8_t {
   kPushFiles = 77,
   kFilePart = 78,
   kFileHash = 79,
+  kLeftOut = 80,
   // to a command on another host (launch/remote_command.h)
-  kRemoteCommand = 80,
+  kRemoteCommand = 81,
   // both ways
   kPart = 96,  ///< the start of a payload that is too long for one frame (launch/frame_link.h)
   kBeat = 97,
