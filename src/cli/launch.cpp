@@ -30,6 +30,13 @@
 namespace hgt {
 namespace {
 
+/// The script of `python3 FILE.py ...`, "" = none.
+std::string script_in(const std::vector<std::string>& program) {
+  const bool is_python =
+      std::filesystem::path(program[0]).filename().string().starts_with("python");
+  return is_python && program.size() > 1 && program[1].ends_with(".py") ? program[1] : "";
+}
+
 class Launch final : public Command {
  public:
   std::string_view name() const override { return "launch"; }
@@ -197,6 +204,7 @@ class Launch final : public Command {
 
   void fill_spec(const std::vector<std::string>& program) {
     spec_.argv = [program](int) { return program; };
+    spec_.script = script_in(program);
     if ((named_hosts_.empty() || spec_.rendezvous) && !spec_.exports.empty())
       throw Error(ErrorKind::kConfig, "--export needs --hosts",
                   "on this machine, programs inherit the whole environment");

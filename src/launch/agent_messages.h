@@ -289,6 +289,7 @@ struct Inspect {
   std::string work_folder;               ///< in which ranks will work, "" = where the agent does
   std::string command;                   ///< what they will start, "" = it is there
   std::string path;                      ///< search_path() for it
+  std::string script;                    ///< JobSpec::script
   std::vector<std::string> token_files;  ///< JobSpec::token_files
   std::string run_dir;                   ///< as the user calls it
   std::string shared_file;               ///< in it, or "": a host without it cannot run rank 0
@@ -296,7 +297,8 @@ struct Inspect {
   bool with_doctor = false;
   static auto fields(auto& m) {
     return std::tie(m.folder, m.address, m.interface, m.program, m.work_folder, m.command, m.path,
-                    m.token_files, m.run_dir, m.shared_file, m.with_libraries, m.with_doctor);
+                    m.script, m.token_files, m.run_dir, m.shared_file, m.with_libraries,
+                    m.with_doctor);
   }
 };
 

@@ -90,8 +90,10 @@ bool FileReceiver::is_here() const {
   struct stat status {};
   if (::stat(path_.c_str(), &status) != 0) throw_file_error("read", path_, errno);
   if (S_ISREG(status.st_mode) && status.st_size != size())
-    throw Error(ErrorKind::kData,
-                fmt::format("{} has {} bytes there, and {} here", path_, status.st_size, size()));
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("{} has {} bytes there, and {} here; if it is removed there, it is sent", path_,
+                    status.st_size, size()));
   return modified_ns(status) == time_ns();
 }
 
@@ -111,9 +113,9 @@ void FileReceiver::receive() {
   if (size() - received_ > free)
     throw Error(ErrorKind::kData, fmt::format("it lacks {} MiB of {}, but has only {} MiB free",
                                               (size() - received_) >> 20, path_, free >> 20));
-  link_.send(
-      Notice{fmt::format("host {} lacks {}: sending {}{} MiB", order_.host, path_,
-                         received_ > 0 ? "the remaining " : "", (size() - received_) >> 20)});
+  link_.send(Notice{fmt::format("host {} lacks {}: sending {}{:.1f} MiB", order_.host, path_,
+                                received_ > 0 ? "the remaining " : "",
+                                static_cast<double>(size() - received_) / (1 << 20))});
   pull();
 }
 

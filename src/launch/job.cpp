@@ -144,6 +144,7 @@ class Job {
     out.program = program_of_environment(spec_);
     out.command = spec_.argv(0).at(0);
     out.path = search_path(spec_);
+    out.script = spec_.script;
     return out;
   }
 
@@ -356,13 +357,15 @@ class Job {
   /// If the data of a host that has joined differ, the job goes on without it, and without what was
   /// trained with it.
   bool goes_back() {
-    const auto checkpoint = joined_.before_other_data(verdict_.host);
-    if (!checkpoint) return false;
-    leave_out(verdict_.host, what_failed());
-    if (!checkpoint->empty()) {
-      notice(fmt::format("training goes back to {}, from before host {} joined", *checkpoint,
-                         verdict_.host));
-      spec_.on_event(-1, "goes_back", {{"checkpoint", *checkpoint}});
+    const auto to = joined_.before_other_data(verdict_.host);
+    if (!to) return false;
+    leave_out(to->host, what_failed() + (to->host == verdict_.host
+                                             ? ""
+                                             : "; of the two, host " + to->host + " joined later"));
+    if (!to->checkpoint.empty()) {
+      notice(fmt::format("training goes back to {}, from before host {} joined", to->checkpoint,
+                         to->host));
+      spec_.on_event(-1, "goes_back", {{"checkpoint", to->checkpoint}});
     }
     return true;
   }

@@ -36,6 +36,9 @@ void require_private(const File& file) {
 }
 
 std::string secret_in_file(const std::string& path) {
+  if (!path_exists(path, ErrorKind::kConfig))
+    throw Error(ErrorKind::kConfig, fmt::format("there is no file {} with the job secret", path),
+                kHowToMake);
   const File file = File::open(path, O_RDONLY, 0, ErrorKind::kConfig);
   require_private(file);
   return read_file(path, kMaxBytes, ErrorKind::kConfig);

@@ -15,11 +15,10 @@ void JoinedHosts::begin(std::vector<std::string> hosts) {
 void JoinedHosts::hear(std::string_view kind, const nlohmann::json& body) {
   if (kind == "started") {
     last_saved_ = body.value("from", "");
-    const bool is_first = !std::exchange(has_begun_, true);
     std::erase_if(since_,
                   [&](const auto& host) { return std::ranges::count(now_, host.first) == 0; });
-    for (const std::string& host : now_)
-      since_.emplace(host, is_first ? std::nullopt : std::optional(last_saved_));
+    for (const std::string& host : now_) since_.emplace(host, Since{starts_, last_saved_});
+    ++starts_;
   } else if (kind == "checkpoint") {
     last_saved_ = body.value("path", "");
     has_saved_ = true;
@@ -35,14 +34,21 @@ std::vector<std::string> JoinedHosts::joining(const std::vector<std::string>& ho
   return out;
 }
 
-std::optional<std::string> JoinedHosts::before_other_data(const std::string& host) const {
-  if (!data_differ_ || !has_begun_) return std::nullopt;
+/// A host that has not trained yet starts after all others.
+int JoinedHosts::start_of(const std::string& host) const {
   const auto since = since_.find(host);
-  if (since == since_.end()) return "";  // it has not trained
-  if (!since->second) return std::nullopt;
-  if (*since->second == last_saved_) return "";
+  return since == since_.end() ? starts_ : since->second.start;
+}
+
+std::optional<JoinedHosts::Return> JoinedHosts::before_other_data(const std::string& host) const {
+  if (!data_differ_) return std::nullopt;
+  const std::string& later = start_of(host) >= start_of(now_[0]) ? host : now_[0];
+  if (start_of(later) == 0) return std::nullopt;
+  const auto since = since_.find(later);
+  if (since == since_.end() || since->second.checkpoint == last_saved_) return Return{later, ""};
   // Without a checkpoint to go back to, the run would have to begin again.
-  return since->second->empty() ? std::nullopt : since->second;
+  if (since->second.checkpoint.empty()) return std::nullopt;
+  return Return{later, since->second.checkpoint};
 }
 
 }  // namespace hgt

@@ -11,11 +11,17 @@
 
 namespace hgt {
 
-/// Which hosts of a job have joined it while it ran, and at which checkpoint: the job can go on
-/// without them, and go back to that checkpoint.
+/// Which hosts of a job have joined it while it ran, when, and at which checkpoint: the job can go
+/// on without them, and go back to that checkpoint.
 class JoinedHosts {
  public:
-  /// An attempt begins on these hosts.
+  /// A host to leave out, and the checkpoint to go back to: "" = the last one.
+  struct Return {
+    std::string host, checkpoint;
+    bool operator==(const Return&) const = default;
+  };
+
+  /// An attempt begins on these hosts, the first of which has rank 0.
   void begin(std::vector<std::string> hosts);
   /// Handles an event of a rank.
   void hear(std::string_view kind, const nlohmann::json& body);
@@ -31,18 +37,24 @@ class JoinedHosts {
   /// Whether a checkpoint was saved in this attempt.
   bool has_saved() const { return has_saved_; }
 
-  /// What was trained with a host that has other data is worth nothing. The checkpoint to go back
-  /// to, "" = the last one; nullopt if the host is one of those with which the job began, or if
-  /// the data are the same.
-  std::optional<std::string> before_other_data(const std::string& host) const;
+  /// If the data of `host` were found to differ from those of rank 0's, what was trained with the
+  /// one of them that has joined later is worth nothing. nullopt if both have been there since the
+  /// job began.
+  std::optional<Return> before_other_data(const std::string& host) const;
 
  private:
+  /// A host trains without a break since then.
+  struct Since {
+    int start;  // how often the job had started to train before
+    std::string checkpoint;
+  };
+  int start_of(const std::string& host) const;
+
   std::vector<std::string> now_;
   std::set<std::string> before_;  // the hosts of the attempt that was stopped to let others join
-  /// Since which checkpoint the host has trained without a break; nullopt = since the job began.
-  std::map<std::string, std::optional<std::string>> since_;
+  std::map<std::string, Since> since_;
   std::string last_saved_;
-  bool has_begun_ = false;  // an attempt has
+  int starts_ = 0;
   bool has_saved_ = false, data_differ_ = false;
 };
 

@@ -87,8 +87,8 @@ std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>&
   if (is_taken(host))
     return fmt::format("there is a node {} already: {}", join.node, host.spec.name);
   if (join.workers > 0 && host.spec.workers > 0 && join.workers != host.spec.workers)
-    return fmt::format("it starts {} workers, and node 0 expects {} of it", join.workers,
-                       host.spec.workers);
+    return fmt::format("it starts {} worker{}, and node 0 expects {} of it", join.workers,
+                       join.workers == 1 ? "" : "s", host.spec.workers);
   return "";
 }
 

@@ -115,6 +115,13 @@ std::map<std::string, std::string> library_versions() {
   return versions;
 }
 
+void require_script(const std::string& path) {
+  if (path.empty() || path_exists(path)) return;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("host {} has no file {}", host_name(), fs::absolute(path).string()),
+              "every host needs the script at the same path");
+}
+
 /// Whether there is anything of a token file, whose path is as in a config.
 bool has_token_file(const std::string& path) {
   std::error_code error;
@@ -139,6 +146,7 @@ void look_for_start(const Inspect& wanted, HostFacts& out) {
     enter_folder(wanted.work_folder);
     if (wanted.address.empty()) address_of(wanted.interface);
     if (!wanted.command.empty()) find_program(wanted.command, wanted.path);
+    require_script(wanted.script);
     require_token_files(wanted.token_files);
     if (!wanted.shared_file.empty() && !path_exists(wanted.shared_file))
       out.missing_run_dir = wanted.run_dir;

@@ -68,7 +68,9 @@ class Dialler {
         return std::make_shared<TlsCarrier>(std::move(stream), tls_);
       const auto waited = Clock::now() - start;
       log_info("node 0 at {} does not answer: {}", address_text(rendezvous_), why_);
-      if (Clock::now() + pause > deadline_)
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+      if (left.count() <= 0)
         throw Error(
             ErrorKind::kPeer,
             fmt::format("{} has not reached node 0 at {} within {} s: {}", name_of(rendezvous_),
@@ -78,7 +80,7 @@ class Dialler {
         tell("hgtrain: {} is waiting for node 0 at {}: {}\n", name_of(rendezvous_),
              address_text(rendezvous_), why_);
       io_.restart();
-      io_.run_for(pause);
+      io_.run_for(std::min(pause, left));
     }
   }
 

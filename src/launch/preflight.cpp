@@ -80,7 +80,9 @@ class Checker {
     const bool is_device = facts.start_error_kind == static_cast<int>(ErrorKind::kDevice);
     Error error(is_device ? ErrorKind::kDevice : ErrorKind::kConfig, facts.start_error,
                 facts.start_hint);
-    out_.errors.push_back(error.in("host " + host.spec.name));
+    const std::string title = "host " + host.spec.name;
+    if (!facts.start_error.starts_with(title + " ")) error.in(title);
+    out_.errors.push_back(error);
   }
 
   void check_files(const InspectedHost& host) {

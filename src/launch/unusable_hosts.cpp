@@ -45,8 +45,9 @@ Error why_unusable(const std::vector<RosterHost>& hosts, const std::vector<RankR
       out.add({they_dial && !host.link ? ErrorKind::kPeer : ErrorKind::kDevice,
                fmt::format("{} cannot be used{}: {}", title_of(host), host.is_here ? "" : caller,
                            host.why_away),
-               they_dial ? "its own output says more; --join_timeout SECONDS waits for longer"
-                         : hint_for(host, caller)});
+               !they_dial  ? hint_for(host, caller)
+               : host.link ? ""
+                           : "its own output says more; --join_timeout SECONDS waits for longer"});
   if (out.all()) return *out.all();
   const RosterHost& first = hosts[ranges.at(0).host];
   if (first.facts && !first.facts->missing_run_dir.empty())

@@ -7,6 +7,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/base/trace.h"
@@ -15,6 +17,11 @@ namespace hgt {
 namespace {
 
 constexpr const char* kKey = "the data of host 0";
+
+std::string key_of(int host) {
+  return fmt::format("the data of host {} are the same", host);
+}
+
 constexpr std::chrono::seconds kStopCheck{1};
 
 /// Training goes before this thread on the cores and on the disk.
@@ -26,10 +33,11 @@ void take_low_priority() {
 
 }  // namespace
 
-DataComparison::DataComparison(Store& store, int host,
+DataComparison::DataComparison(Store& store, int host, int num_hosts,
                                std::function<std::uint64_t(const std::stop_token&)> hash)
     : store_(store),
       host_(host),
+      num_hosts_(num_hosts),
       hash_(std::move(hash)),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
@@ -40,21 +48,32 @@ void DataComparison::run(const std::stop_token& stop) {
     const std::uint64_t hash = hash_(stop);
     if (stop.stop_requested()) return;
     log_info("the data has the hash {:016x}", hash);
-    if (host_ == 0) return store_.set(kKey, std::to_string(hash));
-    differs_ = !is_first_hosts(hash, stop);
+    const std::string mine = std::to_string(hash);
+    if (host_ == 0) {
+      store_.set(kKey, mine);
+      for (int host = 1; host < num_hosts_; ++host)
+        if (!wait_for(key_of(host), stop)) return;
+      are_all_same_ = true;
+    } else if (const auto first = wait_for(kKey, stop)) {
+      if (*first == mine)
+        store_.set(key_of(host_), "");
+      else
+        differs_ = true;
+    }
   } catch (const Error& e) {
     log_warning("the whole data was not compared with that of host 0: {}", e.message());
   }
 }
 
-/// True, too, if that is not known before it has to stop.
-bool DataComparison::is_first_hosts(std::uint64_t hash, const std::stop_token& stop) {
+/// nullopt if it has to stop before.
+std::optional<std::string> DataComparison::wait_for(const std::string& key,
+                                                    const std::stop_token& stop) {
   while (!stop.stop_requested()) try {
-      return store_.get(kKey, kStopCheck) == std::to_string(hash);
+      return store_.get(key, kStopCheck);
     } catch (const Error&) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // host 0 still reads
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the other host still reads
     }
-  return true;
+  return std::nullopt;
 }
 
 }  // namespace hgt

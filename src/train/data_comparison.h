@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 #include "hgtrain/wire/store.h"
@@ -16,19 +18,22 @@ namespace hgt {
 class DataComparison {
  public:
   /// `hash` returns soon if stop is requested. Its result is then not used.
-  DataComparison(Store& store, int host, std::function<std::uint64_t(const std::stop_token&)> hash);
+  DataComparison(Store& store, int host, int num_hosts,
+                 std::function<std::uint64_t(const std::stop_token&)> hash);
 
   /// Whether it is known by now that the content differs.
   bool differs() const { return differs_; }
+  /// On host 0: whether the data of all hosts are known to be the same.
+  bool are_all_same() const { return are_all_same_; }
 
  private:
   void run(const std::stop_token& stop);
-  bool is_first_hosts(std::uint64_t hash, const std::stop_token& stop);
+  std::optional<std::string> wait_for(const std::string& key, const std::stop_token& stop);
 
   Store& store_;
-  const int host_;
+  const int host_, num_hosts_;
   const std::function<std::uint64_t(const std::stop_token&)> hash_;
-  std::atomic<bool> differs_ = false;
+  std::atomic<bool> differs_ = false, are_all_same_ = false;
   std::jthread thread_;  ///< last: it uses the others
 };
 

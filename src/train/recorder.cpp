@@ -42,7 +42,8 @@ Recorder::Recorder(const Config& config, const RunOptions& options, const Parame
       records_(savers.world->rank() == 0),
       channel_(channel) {}
 
-void Recorder::begin(const TrainingState& state, const std::string& checkpoint) {
+void Recorder::begin(const TrainingState& state, const std::string& checkpoint,
+                     const std::function<bool()>& may_go_back) {
   CheckpointWriter::Options options;
   options.comm = savers_.world;
   options.tensor = savers_.tensor;
@@ -55,7 +56,10 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.tokenizer_folder = tokenizer_folder(config_.tokenizer.path);
   options.model_folder = config_.model.init;
   options.layout = config_.parallelism;
-  options.is_in_use = [this](std::int64_t step) { return copier_ && copier_->is_copying(step); };
+  options.is_in_use = [this, begun = state.step, may_go_back](std::int64_t step) {
+    return (copier_ && copier_->is_copying(step)) ||
+           (step == begun && may_go_back && may_go_back());
+  };
   options.on_saved = [this](const std::string& path, std::int64_t step) {
     channel_.send("checkpoint", {{"path", path}, {"step", step}});
     if (copier_) copier_->saved();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +22,9 @@ class Recorder {
 
   /// Call it if the run starts from `checkpoint` ("": none) and will make steps. From now on the
   /// run folder holds its branch, and the metrics files end at the step it starts from.
-  void begin(const TrainingState& state, const std::string& checkpoint);
+  /// `checkpoint` is kept for as long as the run `may_go_back` to it (if empty: never).
+  void begin(const TrainingState& state, const std::string& checkpoint,
+             const std::function<bool()>& may_go_back = {});
   /// Reports what the run starts from; `begins`: whether it will make steps.
   void started(const TrainingState& state, const std::string& checkpoint, bool begins);
   /// A finished step; its elapsed_s is set here.

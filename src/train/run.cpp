@@ -115,11 +115,11 @@ class Run {
   const Stream stream_;
   const ParameterTable table_;
   const RankPlan plan_;
-  Recorder recorder_;
-  std::optional<PeakRate> peak_rate_;
   std::unique_ptr<Dataset> train_data_;
   std::unique_ptr<Dataset> valid_data_;  ///< null if evaluations are off
   std::optional<DataComparison> comparison_;
+  Recorder recorder_;  ///< asks comparison_
+  std::optional<PeakRate> peak_rate_;
   std::optional<FlatBuffers> buffers_;
   std::optional<UnitSlots> slots_;
   std::unique_ptr<Model> model_;
@@ -181,11 +181,12 @@ void Run::require_same_data() {
                             first[0] == mine[0] ? "validation" : "training", comm_.rank(),
                             host_name()));
   if (options_.num_hosts > 1 && options_.is_first_of_host)
-    comparison_.emplace(channel_, options_.host, [this](const std::stop_token& stop) {
-      const std::array hashes{train_data_->whole_hash(stop),
-                              valid_data_ ? valid_data_->whole_hash(stop) : 0};
-      return xxh3(std::as_bytes(std::span(hashes)));
-    });
+    comparison_.emplace(channel_, options_.host, options_.num_hosts,
+                        [this](const std::stop_token& stop) {
+                          const std::array hashes{train_data_->whole_hash(stop),
+                                                  valid_data_ ? valid_data_->whole_hash(stop) : 0};
+                          return xxh3(std::as_bytes(std::span(hashes)));
+                        });
 }
 
 /// The launcher may leave this host out, and go back to before it joined.
@@ -215,7 +216,8 @@ void Run::start() {
   early_stop_ = early_stop(config_.training, from.state, std::nullopt);
   report_start(from);
   comm_.barrier();  // no rank can fail to start any more
-  if (!is_over()) recorder_.begin(from.state, from.checkpoint);
+  const auto may_go_back = [this] { return comparison_ && !comparison_->are_all_same(); };
+  if (!is_over()) recorder_.begin(from.state, from.checkpoint, may_go_back);
   recorder_.started(from.state, from.checkpoint, !is_over());
 }
 

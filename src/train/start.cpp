@@ -156,11 +156,24 @@ bool resume_newest(const Parts& parts, Start& start) {
   return false;
 }
 
+/// The run goes back to this checkpoint, because what was trained since is worth nothing.
+void require_kept(const Parts& parts) {
+  run_together(parts.comm, [&]() -> std::string {
+    if (parts.comm.rank() == 0 && !is_folder(parts.options.resume))
+      throw Error(ErrorKind::kData,
+                  fmt::format("training has to go back to {}, which is gone", parts.options.resume),
+                  "the later checkpoints were trained with other data; --resume PATH takes one "
+                  "of them nevertheless, or an older one");
+    return "";
+  });
+}
+
 /// Loads the checkpoint or the weights that the run begins with; false if they are to be drawn.
 bool load(const Parts& parts, Start& start) {
   if (parts.options.resume == "auto") {
     if (resume_newest(parts, start)) return true;
   } else if (parts.options.resume != "none") {
+    if (parts.options.is_restart) require_kept(parts);
     resume(parts.options.resume, parts, start);
     return true;
   }

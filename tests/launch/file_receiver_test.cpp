@@ -101,7 +101,7 @@ TEST_CASE("a host gets the files that it lacks, and none again") {
   CHECK(push.pulled == 10);
   REQUIRE(push.notices.size() == 3);
   CHECK(push.notices[0] ==
-        fmt::format("host b lacks {}: sending 10 MiB", push.there / "data/tokens"));
+        fmt::format("host b lacks {}: sending 10.0 MiB", push.there / "data/tokens"));
   CHECK(read_file(push.there / "data/tokens", 20 * kMiB) == push.content);
   CHECK(read_file(push.there / "data/empty", kMiB).empty());
   CHECK(read_file(push.there / "weights", kMiB) == "weights");
@@ -195,7 +195,8 @@ TEST_CASE("a file of the same size is compared, and one with other content is ke
   }
   SECTION("of another size") {
     write_new_file(push.there / "data/tokens", "short");
-    CHECK(has(push.run(), "has 5 bytes there, and 10485760 here"));
+    CHECK(has(push.run(),
+              "has 5 bytes there, and 10485760 here; if it is removed there, it is sent"));
   }
   CHECK(push.pulled == 0);
 }

@@ -37,7 +37,7 @@ TEST_CASE("a job secret that is missing, short or readable by others is refused"
   const auto says = [](const HostFlags& flags) { return refusal([&] { take_job_secret(flags); }); };
   CHECK(has(says({}), "--job_secret_file FILE on every node"));
   CHECK(has(says({.job_secret_env = "NOT_SET"}), "no job secret in the variable NOT_SET"));
-  CHECK(has(says({.job_secret_file = path}), path));
+  CHECK(has(says({.job_secret_file = path}), "there is no file " + path));
   std::ofstream(path) << "0123456789abcdef";
   chmod(path.c_str(), 0640);
   CHECK(has(says({.job_secret_file = path}), "chmod 600"));

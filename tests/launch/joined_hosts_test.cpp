@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 using namespace hgt;
+using Return = JoinedHosts::Return;
 
 namespace {
 
@@ -49,17 +50,17 @@ TEST_CASE("a job goes back to the checkpoint at which a host with other data has
   start(joined, {"a", "b"}, "two");
   CHECK_FALSE(joined.before_other_data("b"));  // they do not differ
   joined.hear("data_differ", {});
-  CHECK(joined.before_other_data("b") == "");  // nothing was saved with it
+  CHECK(joined.before_other_data("b") == Return{"b", ""});  // nothing was saved with it
   save(joined, "three");
-  CHECK(joined.before_other_data("b") == "two");
+  CHECK(joined.before_other_data("b") == Return{"b", "two"});
   start(joined, {"a", "b"}, "three");  // a rank has failed
   save(joined, "four");
   joined.hear("data_differ", {});
-  CHECK(joined.before_other_data("b") == "two");
+  CHECK(joined.before_other_data("b") == Return{"b", "two"});
   CHECK_FALSE(joined.before_other_data("a"));
   joined.begin({"a", "c"});
   joined.hear("data_differ", {});  // found before the first step
-  CHECK(joined.before_other_data("c") == "");
+  CHECK(joined.before_other_data("c") == Return{"c", ""});
 }
 
 TEST_CASE("a host is new again if it was lost, or if an attempt did without it") {
@@ -69,12 +70,27 @@ TEST_CASE("a host is new again if it was lost, or if an attempt did without it")
   start(joined, {"a", "b"}, "one");
   save(joined, "two");
   joined.hear("data_differ", {});
-  CHECK(joined.before_other_data("b") == "one");
+  CHECK(joined.before_other_data("b") == Return{"b", "one"});
   start(joined, {"a"}, "one");
   start(joined, {"a", "b"}, "two");
   save(joined, "three");
   joined.hear("data_differ", {});
-  CHECK(joined.before_other_data("b") == "two");
+  CHECK(joined.before_other_data("b") == Return{"b", "two"});
+}
+
+TEST_CASE("of two hosts whose data differ, the one that has joined later is left out") {
+  JoinedHosts joined;
+  start(joined, {"a"}, "");
+  start(joined, {"a", "b"}, "one");
+  start(joined, {"b"}, "two");
+  start(joined, {"a", "b"}, "three");
+  save(joined, "four");
+  joined.hear("data_differ", {});
+  CHECK(joined.before_other_data("b") == Return{"a", "three"});
+  start(joined, {"b", "c"}, "three");
+  save(joined, "four");
+  joined.hear("data_differ", {});
+  CHECK(joined.before_other_data("c") == Return{"c", "three"});
 }
 
 TEST_CASE("a job does not begin again because of a host with other data") {
@@ -82,7 +98,7 @@ TEST_CASE("a job does not begin again because of a host with other data") {
   start(joined, {"a"}, "");
   start(joined, {"a", "b"}, "");
   joined.hear("data_differ", {});
-  CHECK(joined.before_other_data("b") == "");
+  CHECK(joined.before_other_data("b") == Return{"b", ""});
   save(joined, "one");
   CHECK_FALSE(joined.before_other_data("b"));
 }

@@ -68,6 +68,10 @@ TEST_CASE("a host says what would keep ranks from starting") {
   CHECK(error_of(wanted) == "there is no program ./run");
   std::filesystem::create_symlink("/bin/true", folder / "run");
   CHECK(look_at_host(wanted, "", {}).start_error == "");
+  wanted.script = "train.py";
+  CHECK_THAT(error_of(wanted), Catch::EndsWith(" has no file " + (folder / "train.py")));
+  std::ofstream(folder / "train.py");
+  CHECK(look_at_host(wanted, "", {}).start_error == "");
   for (const char* file : {"one.idx", "two"}) std::ofstream(folder / file);
   wanted.token_files = {"one", folder / "two"};
   CHECK(look_at_host(wanted, "", {}).start_error == "");

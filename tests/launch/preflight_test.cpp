@@ -73,7 +73,9 @@ TEST_CASE("what keeps ranks from starting on a host is an error") {
   CHECK(found({a, b}) ==
         "error: host a has no folder /work\nerror: host b has no network interface fast\n");
   const Error error = check_hosts({a, b}, false).errors[0];
-  CHECK(error.context() == std::vector<std::string>{"host a"});
+  CHECK(error.context().empty());  // the message names the host
+  a.facts.start_error = "there is no program ./run";
+  CHECK(check_hosts({a}, false).errors[0].context() == std::vector<std::string>{"host a"});
 }
 
 TEST_CASE("limits that are too low for the workers are errors, and tight ones give a notice") {

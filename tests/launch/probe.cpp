@@ -107,9 +107,9 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
     }
     if (attempt == 3) std::this_thread::sleep_for(2500ms);  // hosts are called every second
     return attempt == 3 ? 0 : kExitStoppedEarly;
-  } else if (what == "other_data") {  // those of the second rank, which joins, are found to differ
+  } else if (what.starts_with("other_data")) {  // of the host that joins; those of rank 0's count
     const int attempt = number("TORCHELASTIC_RESTART_COUNT");
-    if (attempt == 0 && rank == 1) kill(agent(), SIGKILL);
+    if (attempt == 0 && rank == (what.ends_with("rank_0") ? 0 : 1)) kill(agent(), SIGKILL);
     if (attempt >= 2 && world == 1) return 0;
     if (rank == 0)
       channel.send("started", {{"step", attempt}, {"from", world == 1 ? "" : "joined"}});

@@ -355,17 +355,24 @@ TEST_CASE("a host with which a job that ran without it cannot start is left out"
 
 TEST_CASE("a job goes on without a host whose data differ, and from before it joined") {
   const TemporaryFolder folder;
-  const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
-                    (folder / "calls") + "); [ $host = a ] || [ $n != 2 ] || " +
-                    "{ echo down >&2; exit 255; }; " + kStartAgent);
+  const auto [host, job, why] = GENERATE(table<std::string, std::string, std::string>(
+      {{"b", "other_data", ""},
+       {"a", "other_data_of_rank_0", "; of the two, host a joined later"}}));
+  const FakeSsh ssh("[ $host != " + host + " ] || echo >> " + (folder / "calls") +
+                    "; n=$(wc -l < " + (folder / "calls") + "); [ $host != " + host +
+                    " ] || [ $n != 2 ] || { echo down >&2; exit 255; }; " + kStartAgent);
+  std::ofstream(folder / "calls");
   LauncherProcess launcher({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000",
-                            "--call_period", "1000", "--", LAUNCH_PROBE, "other_data"});
+                            "--call_period", "1000", "--", LAUNCH_PROBE, job});
   CHECK(launcher.wait() == 0);
   const std::string err = launcher.err();
-  const std::string left_out =
-      "host b is left out for the rest of the job: rank 1 failed: the data differ";
+  const std::string left_out = "host " + host +
+                               " is left out for the rest of the job: rank 1 failed: the data "
+                               "differ" +
+                               why + "\"}";
   CHECK(has(err, left_out));
-  CHECK(err.find(left_out) < err.find("training goes back to joined, from before host b joined"));
+  CHECK(err.find(left_out) <
+        err.find("training goes back to joined, from before host " + host + " joined"));
   CHECK(has(err, "event -1 goes_back {\"checkpoint\":\"joined\"}"));
   CHECK(launcher.verdict()["world_size"] == 1);
 }

@@ -210,6 +210,25 @@ TEST_CASE("what the next save removes is announced, and what metrics lack at the
       Catch::Contains("metrics.jsonl is incomplete: 1 line could not be written (cannot write"));
 }
 
+TEST_CASE("the checkpoint that a run may have to go back to is not removed") {
+  Fixture f;
+  f.config.checkpoint.keep_last_n = 1;
+  f.start();
+  f.recorder.save({.step = 1}, f.buffers.state());
+  f.recorder.finish(false);
+  bool may_go_back = true;
+  f.recorder.begin({.step = 1}, f.folder / "checkpoints/step_00000001",
+                   [&] { return may_go_back; });
+  const auto is_there = [&] { return path_exists(f.folder / "checkpoints/step_00000001"); };
+  f.recorder.save({.step = 2}, f.buffers.state());
+  f.recorder.finish(false);
+  CHECK(is_there());
+  may_go_back = false;
+  f.recorder.save({.step = 3}, f.buffers.state());
+  f.recorder.finish(false);
+  CHECK_FALSE(is_there());
+}
+
 TEST_CASE("other ranks save their slices, and say nothing") {
   const TemporaryFolder folder;
   const Config config = tiny_config();

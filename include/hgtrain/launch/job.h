@@ -56,6 +56,7 @@ struct JobSpec {
   PushedFiles pushed_files;  ///< files that `hosts` get before they run ranks
   /// Token files of this machine, as in a config, that `hosts` must have unless files are pushed.
   std::vector<std::string> token_files;
+  std::string script;   ///< a file that the command reads, and that `hosts` must have, "" = none
   std::string log_dir;  ///< folder of the rank_N.log files, which are appended to; "" = no files
   int master_port = 0;  ///< 0 = any free port
 
