@@ -247,7 +247,7 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
   if (command == "config check" || command == "config show")
     return or_from_keys(hint_in(kReading, flag));
   if (is_for_one_machine(command) && names_hosts(flag))
-    return fmt::format("{0} runs on one machine: ssh HOST hgtrain {0} ...", command);
+    return fmt::format("{0} runs on one machine: ssh HOST 'cd FOLDER && hgtrain {0} ...'", command);
   if (command == "data prepare") return hint_in(kPreparing, flag);
   if (command == "generate") return hint_in(kGenerating, flag);
   if (command.starts_with("submit ")) return hint_in(kSubmitting, flag);
@@ -258,6 +258,10 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
 }
 
 std::string hint_for_script(const std::string& word) {
+  for (const char* launcher : {"torchrun", "deepspeed", "horovodrun"})
+    if (word == launcher)
+      return fmt::format(
+          "hgtrain launch takes the place of {0}, with its flags: hgtrain launch ...", word);
   if (!word.ends_with(".py")) return "";
   return fmt::format(
       "to start a script of your own: hgtrain launch ... -- python3 {} ...; hgtrain "
@@ -281,6 +285,7 @@ std::string hint_for_word(std::string_view command, const std::string& word) {
     return std::filesystem::is_directory(word)
                ? fmt::format("use --model {} --prompt TEXT", typed)
                : fmt::format("use --model FOLDER --prompt {}", typed);
+  if (command == "launch" && !script.empty() && !word.ends_with(".py")) return script;
   if (command == "launch")
     return fmt::format("put -- before the program: hgtrain launch ... -- {} ...", typed);
   return "";

@@ -134,6 +134,11 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"data"}).find("second word") != std::string::npos);
   CHECK(refusal({"data", "--input", "t"}).starts_with("data needs a second word | one of:\n"));
   CHECK(refusal({"prepare"}) == "there is no command 'prepare' | did you mean 'data prepare'?");
+  CHECK(refusal({"torchrun", "--nproc_per_node", "2", "train.py"}) ==
+        "torchrun is not a command | hgtrain launch takes the place of torchrun, with its flags: "
+        "hgtrain launch ...");
+  CHECK(
+      refusal({"launch", "deepspeed", "train.py"}).ends_with("with its flags: hgtrain launch ..."));
   CHECK(refusal({"prepar"}).ends_with("did you mean 'data prepare'?"));
   CHECK(refusal({"tokenize"}).ends_with("| hgtrain help lists the commands"));
   CHECK(refusal({"--num_gpsu", "2"}).find("--num_gpus") != std::string::npos);

@@ -18,7 +18,7 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
         "use --zero_optimization.offload_optimizer.device cpu");
   CHECK(hint_for_flag("generate", "--node_rank").empty());
   CHECK(hint_for_flag("bench train", "--hostfile") ==
-        "bench train runs on one machine: ssh HOST hgtrain bench train ...");
+        "bench train runs on one machine: ssh HOST 'cd FOLDER && hgtrain bench train ...'");
   CHECK(hint_for_flag("stop", "--hosts").empty());
   for (const char* command : {"train", "launch"}) {
     CHECK(hint_for_flag(command, "--num_machines").find("--hosts a:4,b:4") != std::string::npos);
