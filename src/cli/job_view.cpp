@@ -70,6 +70,11 @@ JobView::JobView(std::string run_dir, bool holds_run, RunFile run, ConsoleStyle 
 }
 
 void JobView::event(int rank, std::string_view kind, const nlohmann::json& body) {
+  if (kind == "spawned" && next_world_) {
+    run_.workers = next_world_->workers;
+    run_.layout = next_world_->layout;
+    next_world_.reset();
+  }
   if (kind == "spawned" && rank == 0) {
     console_.starting();
   } else if (kind == "heartbeat" && rank == 0) {

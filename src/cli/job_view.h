@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,10 +32,7 @@ class JobView {
   /// Lines to print when the job makes its first step; if it makes none they are not printed.
   void print_at_start(std::string text) { at_start_ = std::move(text); }
   /// The workers and the layout of the next attempt.
-  void set_world(const RunFile& run) {
-    run_.workers = run.workers;
-    run_.layout = run.layout;
-  }
+  void set_world(const RunFile& run) { next_world_ = run; }
   void event(int rank, std::string_view kind, const nlohmann::json& body);
   /// For `hgtrain status`: how far the run is.
   void add_status(nlohmann::json& status) const;
@@ -55,6 +53,7 @@ class JobView {
   const std::string run_dir_;
   const bool holds_run_;
   RunFile run_;
+  std::optional<RunFile> next_world_;  ///< of an attempt of which no rank runs yet
   const std::vector<std::pair<std::string, std::string>> lower_rates_;
   std::ofstream log_;  ///< RUN/logs/console.log
   Console console_;

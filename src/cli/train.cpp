@@ -35,6 +35,7 @@
 #include "plan_fit.h"
 #include "plan_text.h"
 #include "run_folder.h"
+#include "shell_words.h"
 #include "trace_output.h"
 #include "train_plan.h"
 #include "worker_program.h"
@@ -395,13 +396,14 @@ class Train final : public Command {
     };
     spec.socket = &socket;
     spec.add_status = [&view](nlohmann::json& status) { view.add_status(status); };
-    spec.on_end = [&view, &copy = plan.config.checkpoint.copy_to](const Verdict& verdict) {
+    spec.on_end = [&](const Verdict& verdict) {
       view.finish(verdict);
+      const std::string& copy = plan.config.checkpoint.copy_to;
       if (verdict.outcome == Verdict::Outcome::kFailed && verdict.rank < 0 && !copy.empty())
         view.print(fmt::format(
             "  if the checkpoints are lost with host {}, resume their copy: {}\n", verdict.host,
-            shell_line({"hgtrain", "--config", copy + "/config.json", "--run_dir", copy, "--resume",
-                        "auto"})));
+            shell_line(with_key(with_key(resuming(run.command), "config", copy + "/config.json"),
+                                "run_dir", copy))));
     };
     try {
       return run_job(spec).exit_code;

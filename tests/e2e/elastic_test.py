@@ -175,7 +175,7 @@ class ElasticTest(HostsCase):
                 sh('nsenter', '-t', self.hosts.first_process('b'), '-m', 'sh', '-c',
                    f'printf 1 | dd of={common}/large.bin bs=1 seek={size // 512 - 7000} conv=notrunc')
             said = self.read_until('host b is left out for the rest of the job: ', process)
-            self.assertRegex(said, "before a checkpoint: rank 1 failed: the data on b are not the same as on rank 0's host")
+            self.assertRegex(said, "host b is left out for the rest of the job: rank 1 failed: the data on b are not the same as on rank 0's host")
             self.wait_until(lambda: self.hosts_of('other_data') == ['a'], process)
             left_at = len(self.lines('other_data'))
             self.wait_for_step('other_data', left_at + 100, process)
