@@ -174,6 +174,8 @@ nlohmann::json run_status(const std::string& folder) {
   status["run"] = folder;
   if (!status.contains("started_at"))
     status["started_at"] = file.value("started_at", nlohmann::json());
+  for (auto field = status.begin(); field != status.end();)
+    field = field->is_null() ? status.erase(field) : std::next(field);
   return status;
 }
 

@@ -80,7 +80,8 @@ std::vector<JobHost> named_hosts(const HostFlags& flags) {
                   : flags.hostfile.find_first_of(":,") != std::string::npos
                       ? "to name hosts in the command: --hosts " + shell_word(flags.hostfile)
                       : "each line of one is a host and the number of its workers: a slots=4");
-  return parse_hostfile(read_file(flags.hostfile, kMaxHostfileBytes), flags.hostfile);
+  return parse_hostfile(read_file(flags.hostfile, kMaxHostfileBytes, ErrorKind::kConfig),
+                        flags.hostfile);
 }
 
 void refuse_without_hosts(const HostFlags& flags) {

@@ -118,6 +118,7 @@ class Train(JobTest):
         process.kill()
         process.communicate()
         self.assertIn('killed: its launcher ended without reporting how', self.job.call('status', 'killed'))
+        self.assertNotIn(None, self.status('killed').values())  # what is not known is left out
         self.assertTrue((self.job.folder / 'killed/control.sock').exists())
         process = self.job.start_training('killed', *FOREVER, '--resume', 'auto')  # takes the socket over
         wait_for(lambda: self.status('killed')['state'] == 'running', process)

@@ -181,6 +181,7 @@ TEST_CASE("hosts come from one place, and a hostfile that is named must be there
   CHECK(chosen({.hosts = "a,b"}) == "a:0 b:0");
   check_says({.hosts = "a", .hostfile = "hosts"}, {"--hosts and --hostfile are both given"});
   check_says({.hostfile = "/nowhere/hosts"}, {"there is no hostfile /nowhere/hosts"});
+  check_says({.hostfile = "/"}, {"/ is a folder"});
   check_says({.hostfile = "a:1,b:1"}, {"there is no hostfile a:1,b:1", "--hosts a:1,b:1"});
 }
 
