@@ -183,6 +183,9 @@ std::string JobView::how_to_resume(const Verdict& verdict) const {
       verdict.exit_code == static_cast<int>(ErrorKind::kCheck) && !verdict.hint.empty();
   const bool by_rate = diverged && verdict.hint.starts_with(kLowerRate);
   std::vector<std::string> command = resuming(run_.command);
+  if (!goes_back_to_.empty())
+    return fmt::format("  what was trained since {} is worth nothing\n  go back to it: {}\n",
+                       goes_back_to_, shell_line(with_key(command, "resume", goes_back_to_)));
   if (by_rate)
     for (const auto& [key, rate] : lower_rates_) command = with_key(command, key, rate);
   if (by_rate && branch.newest && run_.finished_steps == run_.start_step) {

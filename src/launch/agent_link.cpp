@@ -42,6 +42,12 @@ void AgentLink::start_lease(std::chrono::milliseconds lease) {
   lease_.start(lease);
 }
 
+void AgentLink::close() {
+  lease_.stop();
+  credit_timer_.cancel();
+  link_.close();
+}
+
 void AgentLink::on_frame(const Frame& frame) {
   lease_.hear();
   switch (frame.kind) {

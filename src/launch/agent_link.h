@@ -67,6 +67,8 @@ class AgentLink {
   void send(const Message& message) {
     link_.send(message);
   }
+  /// Nothing happens any more. The loop may still refer to this, but only in what is queued there.
+  void close();
 
  private:
   void on_frame(const Frame& frame);

@@ -146,6 +146,10 @@ void Roster::disconnect(Host& host) {
   next.is_left_out = host.is_left_out;
   next.was_set_aside = host.was_set_aside;
   next.lacks = host.lacks;
+  if (host.is_left_out) next.why_away = host.why_away;
+  if (host.ssh) host.ssh->close();
+  if (host.pause) host.pause->cancel();
+  if (host.link) host.link->close();
   asio::post(io_, [last = std::exchange(host, std::move(next))] {});
 }
 
@@ -238,7 +242,8 @@ void Roster::on_frame(Host& host, const Frame& frame) {
     const int signal = decode_payload<SignalReceived>(frame.payload).signal;
     if (has_begun_ ? ranks_.runs_ranks(host) : ranks_.has_range(host))
       return events_.signal(host.spec.name, signal);
-    disconnect(host);  // nothing of the job is on it
+    if (signal == SIGUSR2) return;  // it asks for a checkpoint
+    disconnect(host);               // nothing of the job is on it
     return on_unusable(host, fmt::format("SIG{} came there", sigabbrev_np(signal)));
   }
   if (frame.kind == MessageKind::kJobEnded) {
@@ -323,7 +328,7 @@ void Roster::on_lost(Host& host, const std::string& why) {
 }
 
 void Roster::on_unusable(Host& host, const std::string& why) {
-  host.why_away = why;
+  if (!host.is_left_out) host.why_away = why;
   host.state = State::kAway;
   check_ready();
 }
@@ -406,7 +411,11 @@ void Roster::begin() {
   is_ready_ = has_begun_ = true;
   if (nodes_) nodes_->stop_waiting();
   report_away();
-  if (!ranks_.runs_all()) {
+  const bool runs_on_fewer = !ranks_.runs_all();
+  if (std::exchange(runs_on_fewer_, runs_on_fewer) && !runs_on_fewer)
+    events_.notice(
+        fmt::format("running {} ranks on all {} hosts again", num_ranks(), ranks_.ranges().size()));
+  if (runs_on_fewer) {
     std::vector<std::string> names;
     for (const RankRange& range : ranks_.world()) names.push_back(hosts_[range.host].spec.name);
     events_.notice(fmt::format("running {} rank{} on {} of {} hosts: {}", num_ranks(),

@@ -151,6 +151,7 @@ class Roster {
   std::int64_t deadline_ns_ = 0;  // until when to wait for hosts
   bool is_waiting_ = false;
   bool could_not_start_ = false;  // the attempt that was begun last
+  bool runs_on_fewer_ = false;    // hosts than the job has ranges
   asio::steady_timer timer_;
   asio::steady_timer return_timer_;
   std::unique_ptr<JoiningNodes> nodes_;  // null unless the hosts dial

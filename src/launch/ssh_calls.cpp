@@ -68,6 +68,7 @@ void SshCalls::call_again(RosterHost& host, std::chrono::nanoseconds pause) {
   host.pause = std::make_unique<asio::steady_timer>(io_, pause);
   host.pause->async_wait([this, &host](const std::error_code& error) {
     if (error) return;
+    host.ssh->close();
     asio::post(io_, [last = std::move(host.ssh)] {});  // the loop may still refer to it
     call(host);
   });

@@ -143,6 +143,11 @@ void SshHost::kill() const {
   ::kill(pid_, SIGKILL);  // not reaped before the end, so the number is its own
 }
 
+void SshHost::close() {
+  deadline_.cancel();
+  for (Descriptor* stream : {&input_, &output_, &errors_}) stream->close();
+}
+
 int SshHost::wait() {
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

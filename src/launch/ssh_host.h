@@ -58,6 +58,8 @@ class SshHost {
 
   /// Ends ssh, and with it the stream, also if the connection hangs.
   void kill() const;
+  /// Nothing happens any more. The loop may still refer to this, but only in what is queued there.
+  void close();
   /// why_ssh_ended() for what ssh has written to stderr so far.
   std::string last_words();
   /// Its stderr, which then is the caller's to read.

@@ -5,6 +5,9 @@
 #include <fstream>
 #include <optional>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <asio/post.hpp>
 
 #include "fake_ssh.h"
 #include "support/process.h"
@@ -119,4 +122,23 @@ TEST_CASE("the user and the port of a host are passed to ssh") {
   REQUIRE(dashes - words.begin() > 4);
   CHECK(std::vector<std::string>(dashes - 4, dashes + 2) ==
         std::vector<std::string>{"-p", "2222", "-l", "me", "--", "far"});
+}
+
+TEST_CASE("a call that was closed can be destroyed by what is queued on the loop then") {
+  const FakeSsh ssh("echo words >&2; exec sleep 1000");
+  asio::io_context io;
+  const ProgramFiles files("/bin/true");
+  int events = 0;
+  std::optional<SshHost> host;
+  host.emplace(io, JobHost{.name = "far"}, files,
+               SshHost::Events{[&](std::size_t) { ++events; }, [&](OwnedFd, OwnedFd) { ++events; },
+                               [&](const std::string&) { ++events; }});
+  asio::post(io, [&] {
+    usleep(20'000);  // its words arrive
+    host->close();
+    asio::post(io, [&] { host.reset(); });
+  });
+  io.run();  // ends, because nothing waits for anything
+  CHECK(events == 0);
+  CHECK_FALSE(host);
 }
