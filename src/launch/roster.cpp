@@ -412,10 +412,7 @@ void Roster::begin() {
   if (nodes_) nodes_->stop_waiting();
   report_away();
   const bool runs_on_fewer = !ranks_.runs_all();
-  if (std::exchange(runs_on_fewer_, runs_on_fewer) && !runs_on_fewer)
-    events_.notice(
-        fmt::format("running {} ranks on all {} hosts again", num_ranks(), ranks_.ranges().size()));
-  if (runs_on_fewer) {
+  if (std::exchange(runs_on_fewer_, runs_on_fewer) || runs_on_fewer) {
     std::vector<std::string> names;
     for (const RankRange& range : ranks_.world()) names.push_back(hosts_[range.host].spec.name);
     events_.notice(fmt::format("running {} rank{} on {} of {} hosts: {}", num_ranks(),

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/config/hf_folder.h"
 #include "hgtrain/config/run_checkpoints.h"
@@ -23,6 +23,7 @@ namespace {
 
 /// For how long the copy of the last checkpoint may make no progress.
 constexpr std::chrono::milliseconds kCopyPatience{60'000};
+constexpr std::size_t kMaxNames = 5;
 
 /// Whether the run's branch began with a checkpoint that is none of the run's own steps: one of
 /// another run, or one that is superseded.
@@ -103,11 +104,11 @@ void Recorder::report_superseded() {
                        is_from_elsewhere(options_.run_dir)
                            ? "the run continues from a checkpoint of another branch: its own other"
                            : "the run goes back: its later",
-                       fmt::join(checkpoints_->left(), ", ")));
+                       listed(checkpoints_->left(), kMaxNames)));
   const std::vector<std::string> all = checkpoints_->superseded();
   if (config_.checkpoint.keep_last_n > 0 && !all.empty())
     notice(fmt::format("the next save removes {}; to keep them: --checkpoint.keep_last_n 0",
-                       fmt::join(all, ", ")));
+                       listed(all, kMaxNames)));
 }
 
 void Recorder::started(const TrainingState& state, const std::string& checkpoint, bool begins) {
