@@ -1,6 +1,7 @@
 #include "product_chooser.h"
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <limits>
 #include <type_traits>
@@ -151,15 +152,21 @@ template ProductKernel ProductChooser::choose(const Product<BFloat16>&, ProductK
 
 namespace {
 
-std::unique_ptr<ProductChooser>& chooser() {
-  static std::unique_ptr<ProductChooser> chooser;
-  return chooser;
+std::atomic<ProductChooser*> current = nullptr;
+
+/// Keeps the choosers, because another thread may still use the one before.
+void keep(std::unique_ptr<ProductChooser> chooser) {
+  static std::mutex mutex;
+  static std::vector<std::unique_ptr<ProductChooser>> all;
+  const std::lock_guard lock(mutex);
+  current = chooser.get();
+  all.push_back(std::move(chooser));
 }
 
 }  // namespace
 
 ProductChooser* product_chooser() {
-  return chooser().get();
+  return current;
 }
 
 }  // namespace hgt::cpu
@@ -167,8 +174,7 @@ ProductChooser* product_chooser() {
 namespace hgt {
 
 void choose_cpu_products(const std::string& cpu, const std::string& run_dir) {
-  cpu::chooser() =
-      std::make_unique<cpu::ProductChooser>(cpu, std::vector{run_dir, gemm_cache_folder()});
+  cpu::keep(std::make_unique<cpu::ProductChooser>(cpu, std::vector{run_dir, gemm_cache_folder()}));
 }
 
 }  // namespace hgt
