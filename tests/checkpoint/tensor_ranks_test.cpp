@@ -256,7 +256,7 @@ TEST_CASE("a call that fails on any tensor rank costs a save on all, and none wa
   std::optional<FailingFileOps> failing;
   std::optional<FileOpsOverride> override_ops;
   std::atomic<int> calls = 0;
-  std::array<bool, 2> failed{};
+  std::array<std::atomic<bool>, 2> failed{};
   const auto body = [&](GridRank& state, Communicator& world, Communicator& tensor) {
     const auto on_first = [&](auto action) {
       world.barrier();

@@ -27,7 +27,9 @@ TEST_CASE("the stack of each thread says where it is, and the thread continues")
     stacks = stacks_of_threads();
     go_on.release();
   }
+#ifndef __SANITIZE_THREAD__  // TSan calls the handler later, elsewhere
   CHECK(stacks.find("  wait_here_for_the_test(") != std::string::npos);
+#endif
 }
 
 void crash_here_for_the_test() {
