@@ -51,7 +51,7 @@ TEST_CASE("all context ranks name the same bad tensor") {
   const auto errors = run_groups(over_shared_memory, config, 2, [&](const Groups& groups) {
     TrainedRank rank(config, groups);
     const Parameter& up = rank.table.find("transformer.h.1.mlp.c_fc.weight");
-    groups.data->barrier();  // the trainer gathers the weights at its start
+    rank.settle(groups);
     rank.buffers.parameters.as<float>()[static_cast<std::size_t>(up.offset) + 259] = NAN;
     rank.trainer.step();
   });
@@ -68,6 +68,7 @@ TEST_CASE("all stages name the same bad tensor, the one that has it first") {
     std::vector<int> order;
     const auto errors = run_groups(over_shared_memory, config, 3, [&](const Groups& groups) {
       TrainedRank rank(config, groups);
+      rank.settle(groups);
       if (groups.world->rank() == bad_stage) rank.buffers.parameters.as<float>()[3] = NAN;
       try {
         rank.trainer.step();

@@ -104,6 +104,12 @@ struct TrainedRank {
     host.store(/*with_state=*/false);
     buffers.round_weights(home());
   }
+  /// Waits until the weights are there that the trainer's start exchanges; they may be changed
+  /// then.
+  void settle(const Groups& groups) {
+    for (Communicator* const group : {groups.data, groups.tied})
+      if (group) group->barrier();
+  }
   Stream home() { return buffers.is_offloaded() ? Stream(pool) : stream; }  ///< the buffers'
   static TrainingState first_state(const Config& config) {
     TrainingState state;
