@@ -100,7 +100,7 @@ void JobView::event(int rank, std::string_view kind, const nlohmann::json& body)
   } else if (kind == "restarting") {
     run_.reason.clear();  // that of a stop that let hosts join
   } else if (kind == "goes_back") {
-    goes_back_to_ = body.at("checkpoint");
+    go_back(body.at("checkpoint"));
   }
 }
 
@@ -122,6 +122,14 @@ void JobView::on_started(const nlohmann::json& body) {
   run_.finished_steps = step;
   run_.last_checkpoint = Branch(run_dir_).newest_path();
   write();
+}
+
+/// Whatever happens to this job, no other continues from what it leaves.
+void JobView::go_back(const std::string& checkpoint) try {
+  goes_back_to_ = checkpoint;
+  if (is_folder(checkpoint)) begin_branch(run_dir_, checkpoint);
+} catch (const Error& e) {  // the next attempt begins it, too
+  console_.notice(e.message());
 }
 
 void JobView::add_status(nlohmann::json& status) const {

@@ -47,6 +47,7 @@ class JobView {
 
  private:
   void on_started(const nlohmann::json& body);
+  void go_back(const std::string& checkpoint);
   std::string how_to_resume(const Verdict& verdict) const;
   void write();
 

@@ -1,0 +1,32 @@
+#include "job_view.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/config/run_checkpoints.h"
+
+#include "launched_run.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+TEST_CASE("a run that goes back is on the older checkpoint at once, whatever happens to the job") {
+  const TemporaryFolder folder;
+  const auto checkpoint = [&](std::int64_t step) {
+    return folder / ("checkpoints/" + step_name(step));
+  };
+  for (const std::int64_t step : {1, 2}) {
+    std::filesystem::create_directories(checkpoint(step));
+    std::ofstream(checkpoint(step) + "/manifest.json") << "{}";
+  }
+  JobView view(folder.path(), true, new_run_file(), {}, {}, {});
+  CHECK(newest_checkpoint(folder.path())->step == 2);
+  view.event(-1, "goes_back", {{"checkpoint", checkpoint(1)}});
+  CHECK(view.goes_back_to() == checkpoint(1));
+  CHECK(newest_checkpoint(folder.path())->step == 1);
+  view.event(0, "started", {{"step", 1}, {"from", checkpoint(1)}, {"begins", true}});
+  CHECK(view.goes_back_to().empty());
+}
