@@ -116,8 +116,8 @@ Command& choose(std::vector<std::string>& args, const Commands& commands) {
   if (!is_group && args[0].ends_with(".json"))
     throw usage(fmt::format("{} is not a command", args[0]),
                 fmt::format("to train from it: hgtrain --config {}", shell_word(args[0])));
-  if (const std::string hint = hint_for_script(args[0]); !hint.empty())
-    throw usage(fmt::format("{} is not a command", args[0]), hint);
+  for (const std::string& hint : {hint_for_launcher(args[0]), hint_for_script(args[0])})
+    if (!hint.empty()) throw usage(fmt::format("{} is not a command", args[0]), hint);
   const std::string typed = is_group ? args[0] + " " + args[1] : args[0];
   const std::string meant =
       nearest_command(is_group ? args[1] : args[0], commands, is_group ? args[0] : "");

@@ -257,11 +257,15 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
   return command == "launch" ? hint_in(kProgram, flag) : or_from_keys(hint_in(kTraining, flag));
 }
 
-std::string hint_for_script(const std::string& word) {
-  for (const char* launcher : {"torchrun", "deepspeed", "horovodrun"})
+std::string hint_for_launcher(std::string_view word) {
+  for (const std::string_view launcher : {"torchrun", "deepspeed", "horovodrun"})
     if (word == launcher)
-      return fmt::format(
-          "hgtrain launch takes the place of {0}, with its flags: hgtrain launch ...", word);
+      return fmt::format("hgtrain launch takes the place of {}, with its flags: hgtrain launch ...",
+                         word);
+  return "";
+}
+
+std::string hint_for_script(const std::string& word) {
   if (!word.ends_with(".py")) return "";
   return fmt::format(
       "to start a script of your own: hgtrain launch ... -- python3 {} ...; hgtrain "
@@ -278,14 +282,17 @@ std::string hint_for_value(std::string_view flag, std::string_view value) {
 
 std::string hint_for_word(std::string_view command, const std::string& word) {
   const std::string typed = shell_word(word);
-  const std::string script = hint_for_script(word);
-  if (command == "train") return script.empty() ? "use hgtrain --config " + typed : script;
+  if (command == "train" || command == "launch")
+    if (const std::string hint = hint_for_launcher(word); !hint.empty()) return hint;
+  if (command == "train") {
+    const std::string hint = hint_for_script(word);
+    return hint.empty() ? "use hgtrain --config " + typed : hint;
+  }
   if (command == "data prepare") return fmt::format("use --input {}", typed);
   if (command == "generate")
     return std::filesystem::is_directory(word)
                ? fmt::format("use --model {} --prompt TEXT", typed)
                : fmt::format("use --model FOLDER --prompt {}", typed);
-  if (command == "launch" && !script.empty() && !word.ends_with(".py")) return script;
   if (command == "launch")
     return fmt::format("put -- before the program: hgtrain launch ... -- {} ...", typed);
   return "";

@@ -23,8 +23,10 @@ std::string hint_for_flag(std::string_view command, std::string_view flag);
 /// there is none.
 std::string hint_for_value(std::string_view flag, std::string_view value);
 
-/// How to start a script, if `word` is the name of one ("train.py") or of another launcher
-/// ("torchrun"); "" if it is neither.
+/// What takes the place of another launcher ("torchrun"); "" if `word` is the name of none.
+std::string hint_for_launcher(std::string_view word);
+
+/// How to start a script, if `word` is the name of one ("train.py"); "" if it is not.
 std::string hint_for_script(const std::string& word);
 
 /// What to type instead of a word without its flag: `hgtrain data prepare books/`.

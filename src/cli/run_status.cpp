@@ -156,10 +156,8 @@ nlohmann::json ended_status(const nlohmann::json& file) {
   nlohmann::json status{{"state", state}};
   for (const char* key : {"reason", "exit_code", "restarts", "last_checkpoint", "ended_at"})
     if (file.contains(key)) status[key] = file[key];
-  // A launcher that was killed has not written the last steps.
-  status["step"] = state == "killed" || state == "unknown"
-                       ? nlohmann::json()
-                       : file.value("finished_steps", nlohmann::json());
+  if (state != "killed" && state != "unknown")  // a launcher that was killed has not written it
+    status["step"] = file.value("finished_steps", nlohmann::json());
   status["loss"] = object_at(file, "summary").value("last_loss", nlohmann::json());
   status["launcher"] = launcher;
   return status;

@@ -234,7 +234,7 @@ class Job {
     if (is_host_to_blame && std::ranges::count(joined, host) == 0)
       roster_.set_aside(host, why.message());
     else
-      leave_out_joined(host, why.message());
+      leave_out(joined, host, why.message());
     asio::post(io_, [this, why] {
       if (done_) return;
       if (stopping_) return end_like_last_attempt(why);
@@ -244,19 +244,13 @@ class Job {
 
   /// An attempt that is made only to let hosts join, and fails soon, ends no job. `culprit`: the
   /// host to blame; all that have joined, if it is none of them.
-  void leave_out_joined(const std::string& culprit, const std::string& why) {
-    std::vector<std::string> joined = joined_.joining(host_names());
+  void leave_out(const std::vector<std::string>& joined, const std::string& culprit,
+                 const std::string& why) {
     const bool has_joined = std::ranges::count(joined, culprit) > 0;
-    if (has_joined) joined = {culprit};
-    for (const std::string& host : joined)
-      leave_out(host,
-                fmt::format("the attempt to continue with it failed before a checkpoint: {}{}", why,
+    for (const std::string& host : has_joined ? std::vector{culprit} : joined)
+      roster_.leave_out(
+          host, fmt::format("the attempt to continue with it failed before a checkpoint: {}{}", why,
                             has_joined || culprit.empty() ? "" : " (on host " + culprit + ")"));
-  }
-
-  void leave_out(const std::string& host, const std::string& why) {
-    notice(fmt::format("host {} is left out for the rest of the job: {}", host, why));
-    roster_.leave_out(host, why);
   }
 
   std::vector<std::string> host_names() const {
@@ -359,9 +353,10 @@ class Job {
   bool goes_back() {
     const auto to = joined_.before_other_data(verdict_.host);
     if (!to) return false;
-    leave_out(to->host, what_failed() + (to->host == verdict_.host
-                                             ? ""
-                                             : "; of the two, host " + to->host + " joined later"));
+    roster_.leave_out(
+        to->host,
+        what_failed() +
+            (to->host == verdict_.host ? "" : "; of the two, host " + to->host + " joined later"));
     if (!to->checkpoint.empty()) {
       notice(fmt::format("training goes back to {}, from before host {} joined", to->checkpoint,
                          to->host));
@@ -374,8 +369,9 @@ class Job {
   bool goes_on_without_joined() {
     const bool loses_nothing = verdict_.rank >= 0 && !joined_.has_saved() &&
                                (verdict_.step <= 0 || !coordinator_->is_worth_a_restart());
-    if (!loses_nothing || joined_.joining(host_names()).empty()) return false;
-    leave_out_joined(verdict_.host, what_failed());
+    const std::vector<std::string> joined = joined_.joining(host_names());
+    if (!loses_nothing || joined.empty()) return false;
+    leave_out(joined, verdict_.host, what_failed());
     return true;
   }
 

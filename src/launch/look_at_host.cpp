@@ -140,11 +140,17 @@ void require_token_files(const std::vector<std::string>& paths) {
       "`--distributed.push_data true` sends it there");
 }
 
+bool is_link(const std::string& path) {
+  std::error_code error;
+  return fs::is_symlink(path, error);
+}
+
 /// The program and the data may be relative to the folder.
 void look_for_start(const Inspect& wanted, HostFacts& out) {
   try {
     enter_folder(wanted.work_folder);
     if (wanted.address.empty()) address_of(wanted.interface);
+    if (is_link(wanted.program)) find_program(wanted.program, wanted.path);
     if (!wanted.command.empty()) find_program(wanted.command, wanted.path);
     require_script(wanted.script);
     require_token_files(wanted.token_files);
@@ -172,7 +178,8 @@ HostFacts look_at_host(const Inspect& wanted, const std::string& address,
   look_at_limits(out);
   look_at_interface(wanted.interface, wanted.address.empty() ? address : wanted.address, out);
   if (!wanted.folder.empty()) look_at_disk(fs::absolute(wanted.folder), out);
-  if (!wanted.program.empty() && ::access(wanted.program.c_str(), X_OK) != 0)
+  if (!wanted.program.empty() && ::access(wanted.program.c_str(), X_OK) != 0 &&
+      !is_link(wanted.program))
     out.missing_program = wanted.program;
   look_for_start(wanted, out);
   out.driver = devices.machine.driver_version;

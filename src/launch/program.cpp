@@ -92,12 +92,32 @@ std::string if_whole_command(const std::string& program) {
              : "leave out the quotes: a program and its arguments are words of their own";
 }
 
+/// Where a link leads, over further links.
+fs::path end_of_links(fs::path path) {
+  constexpr int kMaxLinks = 40;  // Linux follows no more
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks && fs::is_symlink(path, error); ++i)
+    path = path.parent_path() / fs::read_symlink(path, error);
+  return path;
+}
+
+/// Why `path`, where nothing is, cannot be run.
+[[noreturn]] void refuse_missing(const std::string& path) {
+  const fs::path end = end_of_links(path);
+  if (end == path)
+    throw Error(ErrorKind::kConfig, fmt::format("there is no program {}", path),
+                if_whole_command(path));
+  throw Error(ErrorKind::kConfig,
+              fmt::format("{} is a link to {}, which is not there", path, end.string()),
+              is_in_environment(path)
+                  ? "the virtual environment needs the Python that it was made with, at that path"
+                  : "");
+}
+
 /// Why `path`, which was meant, cannot be run.
 [[noreturn]] void refuse_program(const std::string& path) {
   struct stat status {};
-  if (stat(path.c_str(), &status) != 0)
-    throw Error(ErrorKind::kConfig, fmt::format("there is no program {}", path),
-                if_whole_command(path));
+  if (stat(path.c_str(), &status) != 0) refuse_missing(path);
   if (!S_ISREG(status.st_mode))
     throw Error(ErrorKind::kConfig,
                 fmt::format("{} is not a program but a folder or device", path));

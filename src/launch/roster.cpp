@@ -195,6 +195,7 @@ void Roster::gather() {
 void Roster::leave_out(const std::string& name, const std::string& why) {
   for (Host& host : hosts_) {
     if (host.spec.name != name) continue;
+    events_.notice(fmt::format("{} is left out for the rest of the job: {}", title_of(host), why));
     if (host.ssh)
       disconnect(host);
     else if (host.carrier)
@@ -209,9 +210,7 @@ void Roster::set_aside(const std::string& name, const std::string& why) {
   const auto host =
       std::ranges::find(hosts_, name, [](const Host& host) { return host.spec.name; });
   could_not_start_ = host->was_set_aside = true;
-  if (host->ssh) return put_aside(*host, why);
-  leave_out(name, why);
-  events_.notice(fmt::format("{} is left out for the rest of the job: {}", title_of(*host), why));
+  host->ssh ? put_aside(*host, why) : leave_out(name, why);
 }
 
 void Roster::forget_set_aside() {

@@ -66,6 +66,10 @@ TEST_CASE("a host says what would keep ranks from starting") {
   wanted.work_folder = folder.path();
   wanted.command = "./run";
   CHECK(error_of(wanted) == "there is no program ./run");
+  wanted.program = folder / "python";
+  std::filesystem::create_symlink("/no/python", wanted.program);
+  CHECK(error_of(wanted) == wanted.program + " is a link to /no/python, which is not there");
+  wanted.program = "";
   std::filesystem::create_symlink("/bin/true", folder / "run");
   CHECK(look_at_host(wanted, "", {}).start_error == "");
   wanted.script = "train.py";

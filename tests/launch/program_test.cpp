@@ -25,6 +25,10 @@ TEST_CASE("a program is looked up as a shell does, and a wrong one is refused wi
   CHECK(find_program(folder / "tool", "") == folder / "tool");
   CHECK_THROWS_WITH(find_program("tool", "/usr/bin"), Catch::Contains("no program 'tool' in PATH"));
   CHECK_THROWS_WITH(find_program(folder / "none", path), Catch::Contains("there is no program"));
+  std::filesystem::create_symlink("python3", folder / "python");
+  std::filesystem::create_symlink("/nowhere/python3", folder / "python3");
+  CHECK_THROWS_WITH(find_program(folder / "python", path),
+                    folder / "python is a link to /nowhere/python3, which is not there");
   CHECK_THROWS_WITH(find_program(folder / "folder", path), Catch::Contains("is not a program"));
   CHECK_THROWS_WITH(find_program(folder / "script.py", path), Catch::Contains("is not executable"));
   CHECK_THROWS_AS(find_program("script.py", path), Error);
