@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kCheckpoints = "checkpoints/";
 constexpr const char* kOwner = "copy_of";  // in a copy
-constexpr const char* kId = "copy_id";     // in the folder of a run that has copies
+constexpr const char* kId = "copy_id";     // in a run that has copies: a number, and their folders
 
 /// None if there is no file.
 std::vector<std::string> lines_of(const std::string& file) {
@@ -33,10 +33,8 @@ std::vector<std::string> lines_of(const std::string& file) {
   return lines;
 }
 
-/// What the run's copies name it by; a new number if it has none yet.
-std::string id_of(const std::string& run_dir) {
-  const std::vector<std::string> lines = lines_of(run_dir + "/" + kId);
-  return lines.empty() ? random_suffix() : lines[0];
+bool has_anything(const std::string& folder) {
+  return path_exists(folder) && !list_folder(folder).empty();
 }
 
 struct InUse {
@@ -96,11 +94,24 @@ bool are_same(const std::string& one, const std::string& other) {
 }  // namespace
 
 void RunCopy::open() {
-  const std::string id = id_of(run_dir_);
   const std::string hint = "name another folder in checkpoint.copy_to";
+  const std::string folder =
+      (std::filesystem::absolute(copy_dir_) / "").lexically_normal().parent_path();
   try {
+    std::vector<std::string> known = lines_of(here(kId));
+    if (known.empty()) known.push_back(random_suffix());
+    const std::string id = known[0];
+    const auto write_known = [&] {
+      write_file_atomically(here(kId), fmt::format("{}\n", fmt::join(known, "\n")));
+    };
+    const bool is_empty = !has_anything(copy_dir_),
+               is_known = std::ranges::count(known, folder) > 0;
+    if (is_known && is_empty)
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("the copy of this run is no longer in {}, which is {}", copy_dir_,
+                              path_exists(copy_dir_) ? "empty" : "not there"),
+                  "mount its disk; if the copy is lost, " + hint);
     make_folders(copy_dir_);
-    const bool is_empty = list_folder(copy_dir_).empty();
     const std::vector<std::string> owner = lines_of(there(kOwner));
     if (!is_empty && owner.empty())
       throw Error(ErrorKind::kConfig,
@@ -114,11 +125,12 @@ void RunCopy::open() {
       throw Error(ErrorKind::kConfig,
                   fmt::format("{} is the copy of another run, {}", copy_dir_, owner[0]), hint);
     make_folders(run_dir_);
-    write_file_atomically(here(kId), id + "\n");
+    write_known();
     const std::string all =
         fmt::format("{} on {}\n{}\n{}\n", std::filesystem::absolute(run_dir_).string(), host_name(),
                     id, random_suffix());
     write_file_atomically(there(kOwner), all);
+    if (!is_known) known.push_back(folder), write_known();
     owner_ = all;
   } catch (const Error& e) {
     throw Error(ErrorKind::kConfig, e.message(), e.hint().empty() ? hint : e.hint());
@@ -133,6 +145,8 @@ void RunCopy::begin_run_in(const std::string& run_dir) {
 }
 
 void RunCopy::require_owner() const {
+  if (!has_anything(copy_dir_))
+    throw Error(ErrorKind::kData, copy_dir_ + " is empty or not there: is its disk mounted?");
   const std::vector<std::string> owner = lines_of(there(kOwner));
   if (owner.empty())
     throw Error(ErrorKind::kData, copy_dir_ + " is no copy any more: a run was resumed in it");

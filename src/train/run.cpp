@@ -19,6 +19,7 @@
 #include "hgtrain/base/exception.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/base/xxh3.h"
 #include "hgtrain/config/config.h"
@@ -191,8 +192,13 @@ void Run::require_same_data() {
 
 /// The launcher may leave this host out, and go back to before it joined.
 void Run::refuse_data(const std::string& why) {
+  constexpr std::size_t kMaxPaths = 3;
   channel_.send("data_differ", nlohmann::json::object());
-  throw Error(ErrorKind::kData, why, "every host needs the same files at the paths of `data`");
+  std::vector<std::string> paths;
+  for (const auto* sources : {&config_.data.train, &config_.data.valid})
+    for (const DataSource& source : *sources) paths.push_back(source.path);
+  throw Error(ErrorKind::kData, why,
+              "every host needs the same files at " + listed(paths, kMaxPaths));
 }
 
 /// Starts from a checkpoint or from the first step, together with the other ranks.

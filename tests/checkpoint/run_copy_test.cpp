@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <fcntl.h>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -132,6 +133,27 @@ TEST_CASE("a copy in which a run was resumed is no copy any more") {
   const Error refused = error_of([&] { RunCopy(of.run_dir, of.copy_dir).open(); });
   CHECK(refused.exit_code() == 2);
   CHECK_THAT(refused.hint(), Catch::Contains("--run_dir " + of.copy_dir + " --resume auto"));
+}
+
+TEST_CASE("no copy is made anew where one was, because its disk may not be mounted") {
+  CopiedRun of;
+  of.save(10);
+  RunCopy copy(of.run_dir, of.copy_dir);
+  update(copy);
+  for (const bool is_there : {false, true}) {
+    std::filesystem::remove_all(of.copy_dir);
+    if (is_there) make_folders(of.copy_dir);
+    const Error refused = error_of([&] { RunCopy(of.run_dir, of.copy_dir + "/./").open(); });
+    CHECK(refused.exit_code() == 2);
+    CHECK_THAT(refused.message(), Catch::EndsWith(is_there ? "is empty" : "is not there"));
+    CHECK_THAT(refused.hint(), Catch::Contains("mount its disk"));
+    const Error told = error_of([&] { update(copy); });
+    CHECK(told.exit_code() == 4);
+    CHECK_THAT(told.message(), Catch::Contains("is its disk mounted?"));
+    CHECK(path_exists(of.copy_dir) == is_there);
+  }
+  update(RunCopy(of.run_dir, of.copy_dir + "2"));
+  update(RunCopy(of.run_dir, of.copy_dir + "2"));
 }
 
 TEST_CASE("a folder with other things gets no copy") {

@@ -26,8 +26,10 @@ class RunCopy {
 
   /// Error(kConfig) if `copy_dir` cannot be made, or is neither empty nor the copy of this run: of
   /// another one, of none, or a run was resumed in it. A random number in the file `copy_id` of the
-  /// run folder, which the copy has in `copy_of`, says whose copy it is. From now on the folder is
-  /// this object's, and update() of an earlier one fails.
+  /// run folder, which the copy has in `copy_of`, says whose copy it is. That file also names the
+  /// folders of copies: if one was made in `copy_dir` and nothing is there now, its disk may not be
+  /// mounted, and that is an Error(kConfig), too. From now on the folder is this object's, and
+  /// update() of an earlier one fails.
   void open();
 
   /// Opens the folder if that was not done before, then copies the checkpoints that are missing,
