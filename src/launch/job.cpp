@@ -27,6 +27,7 @@
 #include "coordinator.h"
 #include "environment.h"
 #include "job_group.h"
+#include "job_needs.h"
 #include "job_signals.h"
 #include "joined_hosts.h"
 #include "merged_output.h"
@@ -62,7 +63,8 @@ class Job {
  public:
   explicit Job(const JobSpec& spec)
       : spec_(spec),
-        restarts_left_(spec.max_restarts, is_elastic() ? static_cast<int>(spec.hosts.size()) : 0),
+        restarts_left_(spec.max_restarts,
+                       is_elastic(spec) ? static_cast<int>(spec.hosts.size()) : 0),
         signals_(io_, [this](int signal) { on_signal(signal); }),
         console_(io_, {[this] { on_console_gone(); },
                        [this](const std::string& text) { notice(text); }}),
@@ -83,11 +85,11 @@ class Job {
       requests_.assign(fcntl(spec_.socket->fd(), F_DUPFD_CLOEXEC, 3));
       watch_requests();
     }
-    roster_.inspect(inspection(), spec_.own_workers && !uses_gpus());
+    roster_.inspect(inspection_of(spec_), spec_.own_workers && !uses_gpus(spec_));
     if (!spec_.hosts.empty() && !spec_.pushed_files.for_all.empty())
-      roster_.push(spec_.pushed_files, folder_there(), spec_.shared_file);
-    roster_.limit({static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world}, patience(),
-                  spec_.call_period);
+      roster_.push(spec_.pushed_files, folder_there(spec_), spec_.shared_file);
+    roster_.limit({static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world},
+                  patience_of(spec_), spec_.call_period);
     const Agent::Context here{
         io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}};
     if (spec_.rendezvous) {
@@ -105,49 +107,6 @@ class Job {
   }
 
  private:
-  /// The job can continue without a host that is lost.
-  bool is_elastic() const {
-    return spec_.min_hosts > 0 || std::ranges::any_of(spec_.hosts, &JobHost::is_spare);
-  }
-
-  /// How long a restart waits for hosts that cannot be used.
-  std::chrono::milliseconds patience() const {
-    const std::chrono::milliseconds none(0);
-    if (spec_.rendezvous) return is_elastic() ? spec_.rendezvous->join_timeout : none;
-    return spec_.hosts.empty() ? none : spec_.elastic_timeout;
-  }
-
-  bool uses_gpus() const {
-    return std::ranges::any_of(spec_.hosts, [](const JobHost& host) {
-      return host.min_gpus > 0 || !host.devices.empty();
-    });
-  }
-
-  /// The folder in which ranks of other hosts work; "" = where each node was started.
-  std::string folder_there() const { return spec_.rendezvous ? "" : fs::current_path().string(); }
-
-  Inspect inspection() const {
-    Inspect out;
-    const auto there = [&](const std::string& path) {  // nodes work where they were started
-      return path.empty() || spec_.rendezvous ? path : (fs::current_path() / path).string();
-    };
-    out.folder = there(spec_.log_dir.empty() ? spec_.run_dir : spec_.log_dir);
-    out.run_dir = spec_.run_dir;
-    out.shared_file = there(spec_.shared_file);
-    out.with_libraries = spec_.own_workers && uses_gpus();
-    if (spec_.rendezvous) return out;
-    if (spec_.pushed_files.for_all.empty()) {  // files that are sent may make the folder
-      out.work_folder = folder_there();
-      out.token_files = spec_.token_files;
-    }
-    if (spec_.own_workers) return out;  // the worker comes with the agent's program
-    out.program = program_of_environment(spec_);
-    out.command = spec_.argv(0).at(0);
-    out.path = search_path(spec_);
-    out.script = spec_.script;
-    return out;
-  }
-
   void notice(const std::string& text) { spec_.on_event(-1, "notice", {{"text", text}}); }
 
   void on_returned(const std::string& host) {
@@ -306,9 +265,9 @@ class Job {
     if (!verdict_.hint.empty()) verdict_.hint += "; ";
     verdict_.hint += fmt::format(
         "{} SECONDS waits for longer{}", spec_.rendezvous ? "--join_timeout" : "--elastic_timeout",
-        is_elastic() ? ""
-                     : "; with --num_nodes MIN:MAX, a job continues without lost "
-                       "hosts; a host with `spare` in the hostfile replaces one");
+        is_elastic(spec_) ? ""
+                          : "; with --num_nodes MIN:MAX, a job continues without lost "
+                            "hosts; a host with `spare` in the hostfile replaces one");
   }
 
   void on_finished() {

@@ -7,6 +7,7 @@
 
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/owned_fd.h"
+#include "hgtrain/launch/host_choice.h"
 
 #include "launcher_process.h"
 
