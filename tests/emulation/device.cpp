@@ -229,7 +229,7 @@ CudaResult allocate_pinned(std::size_t bytes, void** out) {
 CudaResult release_pinned(void* memory) {
   return guarded([&] {
     forbid_in_capture("cudaFreeHost");
-    emulation::forget(memory, 1);
+    emulation::forget(memory, emulation::size_of_pinned(memory));
     emulation::release_pinned(memory);
   });
 }

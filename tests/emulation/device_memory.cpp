@@ -115,6 +115,12 @@ void* allocate_pinned(std::size_t bytes) {
   return memory;
 }
 
+std::size_t size_of_pinned(void* memory) {
+  const std::lock_guard lock(g_mutex);
+  const auto found = g_pinned.find(static_cast<std::byte*>(memory));
+  return found == g_pinned.end() ? 0 : found->second;
+}
+
 void release_pinned(void* memory) {
   const std::lock_guard lock(g_mutex);
   g_pinned.erase(static_cast<std::byte*>(memory));

@@ -23,6 +23,8 @@ std::size_t size_of_allocation(void* memory);
 void* allocate_pinned(std::size_t bytes);
 void release_pinned(void* memory);
 bool is_pinned(const void* memory);
+/// Its bytes.
+std::size_t size_of_pinned(void* memory);
 
 /// Throws Error(kDevice) if something wrote outside of an allocation.
 void check_bands();

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <cstddef>
 #include <set>
 #include <thread>
 #include <vector>
@@ -6,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/device/cuda_table.h"
 
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -311,6 +313,19 @@ TEST_CASE_METHOD(Streams, "a collective fails with what it waits for, and comes 
   const auto last = emulation::queue_operation(&others, {});
   first->fail(Error(ErrorKind::kPeer, "a peer is gone"));
   CHECK_THROWS_AS(last->wait_for_its_turn(), Error);
+}
+
+TEST_CASE("page-locked memory that is released is forgotten whole") {
+  const CudaDeviceTable& device = *cuda_device_table();
+  CUstream_st one{1004, {}}, other{1005, {}};
+  void* memory = nullptr;
+  REQUIRE(device.allocate_pinned(64, &memory) == nullptr);
+  std::byte* const last = static_cast<std::byte*>(memory) + 60;
+  emulation::note(&one, {{last, 4, true}});
+  CHECK_THROWS_AS(emulation::note(&other, {{last, 4, true}}), Error);
+  REQUIRE(device.release_pinned(memory) == nullptr);
+  CHECK_NOTHROW(emulation::note(&other, {{last, 4, true}}));
+  emulation::forget(last, 4);
 }
 
 TEST_CASE_METHOD(Streams, "memory is in use until the collective is over") {
