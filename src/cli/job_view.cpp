@@ -127,7 +127,7 @@ void JobView::on_started(const nlohmann::json& body) {
 /// Whatever happens to this job, no other continues from what it leaves.
 void JobView::go_back(const std::string& checkpoint) try {
   goes_back_to_ = checkpoint;
-  if (is_folder(checkpoint)) begin_branch(run_dir_, checkpoint);
+  if (is_folder(parent_folder(checkpoint))) begin_branch(run_dir_, checkpoint);
 } catch (const Error& e) {  // the next attempt begins it, too
   console_.notice(e.message());
 }
@@ -191,9 +191,14 @@ std::string JobView::how_to_resume(const Verdict& verdict) const {
       verdict.exit_code == static_cast<int>(ErrorKind::kCheck) && !verdict.hint.empty();
   const bool by_rate = diverged && verdict.hint.starts_with(kLowerRate);
   std::vector<std::string> command = resuming(run_.command);
-  if (!goes_back_to_.empty())
-    return fmt::format("  what was trained since {} is worth nothing\n  go back to it: {}\n",
-                       goes_back_to_, shell_line(with_key(command, "resume", goes_back_to_)));
+  if (!goes_back_to_.empty()) {
+    const bool is_gone = is_folder(parent_folder(goes_back_to_)) && !is_folder(goes_back_to_);
+    return fmt::format("  what was trained since {} is worth nothing\n{}", goes_back_to_,
+                       is_gone
+                           ? ""
+                           : fmt::format("  go back to it: {}\n",
+                                         shell_line(with_key(command, "resume", goes_back_to_))));
+  }
   if (by_rate)
     for (const auto& [key, rate] : lower_rates_) command = with_key(command, key, rate);
   if (by_rate && branch.newest && run_.finished_steps == run_.start_step) {

@@ -27,7 +27,8 @@ class Stop final : public Command {
     if (const auto code = run_on_host_of(folder, "stop", flags)) return *code;
     if (auto launcher = JobClient::connect(folder)) {
       launcher->stop(now_);
-      tell("{}: {}, waiting for its end\n", folder, now_ ? "killing its ranks" : "asked to stop");
+      tell("{}: {}, waiting for its end\n", folder,
+           now_ ? "asked to stop at once" : "asked to stop");
       launcher->wait_for_end();
     }
     const nlohmann::json status = run_status(folder);

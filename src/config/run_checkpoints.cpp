@@ -39,7 +39,7 @@ std::uint64_t hash_of_next_config(const std::string& run_dir) {
 std::string name_from(const std::string& run_dir, const std::string& checkpoint) {
   if (checkpoint.empty()) return "";
   std::error_code error;
-  const fs::path path = fs::canonical(checkpoint, error);
+  const fs::path path = fs::weakly_canonical(checkpoint, error);
   if (error) throw_file_error("find", checkpoint, error.value());
   const std::string name = path.filename().string();
   const bool own = path.parent_path() == fs::weakly_canonical(checkpoints_of(run_dir), error) &&

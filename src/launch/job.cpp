@@ -14,6 +14,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
@@ -141,6 +142,8 @@ class Job {
     }
     order.env = spec_.env;
     if (!joined_.joining(host_names()).empty()) order.env["HGTRAIN_HAS_JOINED_HOSTS"] = "1";
+    if (const auto needed = joined_.needed_checkpoints(); !needed.empty())
+      order.env["HGTRAIN_NEEDED_CHECKPOINTS"] = fmt::format("{}", fmt::join(needed, ":"));
     order.run_id = spec_.run_id;
     order.run_dir = spec_.run_dir;
     order.log_dir = spec_.log_dir;
@@ -438,10 +441,8 @@ class Job {
   }
 
   void stop(bool now) {
-    if (now && coordinator_ && !done_)
-      kill_by("hgtrain stop --now");
-    else
-      obey(SIGTERM, "hgtrain stop");
+    const std::string by = now ? "hgtrain stop --now" : "hgtrain stop";
+    now&& coordinator_ && !done_ ? kill_by(by) : obey(SIGTERM, by);
   }
 
   void on_console_gone() {

@@ -34,6 +34,13 @@ std::vector<std::string> JoinedHosts::joining(const std::vector<std::string>& ho
   return out;
 }
 
+std::set<std::string> JoinedHosts::needed_checkpoints() const {
+  std::set<std::string> out;
+  for (const auto& [host, since] : since_)
+    if (since.start > 0 && !since.checkpoint.empty()) out.insert(since.checkpoint);
+  return out;
+}
+
 /// A host that has not trained yet starts after all others.
 int JoinedHosts::start_of(const std::string& host) const {
   const auto since = since_.find(host);

@@ -34,6 +34,9 @@ class JoinedHosts {
 
   /// The hosts of an attempt on `hosts` without which it would not be made.
   std::vector<std::string> joining(const std::vector<std::string>& hosts) const;
+  /// The checkpoints to which the job may have to go back, as long as the data of all hosts are not
+  /// known to be the same.
+  std::set<std::string> needed_checkpoints() const;
   /// Whether a checkpoint was saved in this attempt.
   bool has_saved() const { return has_saved_; }
 

@@ -57,9 +57,12 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint,
   options.tokenizer_folder = tokenizer_folder(config_.tokenizer.path);
   options.model_folder = config_.model.init;
   options.layout = config_.parallelism;
-  options.is_in_use = [this, begun = state.step, may_go_back](std::int64_t step) {
+  const auto is_needed = [this, begun = state.step](std::int64_t step) {
+    return step == begun || std::ranges::count(options_.needed_steps, step) > 0;
+  };
+  options.is_in_use = [this, is_needed, may_go_back](std::int64_t step) {
     return (copier_ && copier_->is_copying(step)) ||
-           (step == begun && may_go_back && may_go_back());
+           (may_go_back && may_go_back() && is_needed(step));
   };
   options.on_saved = [this](const std::string& path, std::int64_t step) {
     channel_.send("checkpoint", {{"path", path}, {"step", step}});

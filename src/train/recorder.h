@@ -22,7 +22,8 @@ class Recorder {
 
   /// Call it if the run starts from `checkpoint` ("": none) and will make steps. From now on the
   /// run folder holds its branch, and the metrics files end at the step it starts from.
-  /// `checkpoint` is kept for as long as the run `may_go_back` to it (if empty: never).
+  /// `checkpoint` and those of RunOptions::needed_steps are kept for as long as the run
+  /// `may_go_back` to them (if empty: never).
   void begin(const TrainingState& state, const std::string& checkpoint,
              const std::function<bool()>& may_go_back = {});
   /// Reports what the run starts from; `begins`: whether it will make steps.

@@ -2,11 +2,14 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
+#include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
 namespace {
@@ -24,6 +27,17 @@ int number(const char* name, int lowest, int otherwise) {
   return value;
 }
 
+/// The steps of checkpoints, whose paths are separated by colons.
+std::vector<std::int64_t> steps_of(const char* paths) {
+  std::vector<std::int64_t> out;
+  std::istringstream words(paths != nullptr ? paths : "");
+  for (std::string path; std::getline(words, path, ':');)
+    if (const std::int64_t step = step_of(std::filesystem::path(path).filename().string());
+        step >= 0)
+      out.push_back(step);
+  return out;
+}
+
 }  // namespace
 
 Environment read_environment() {
@@ -34,6 +48,7 @@ Environment read_environment() {
   environment.host = number("GROUP_RANK", 0, 0);
   environment.restarts = number("TORCHELASTIC_RESTART_COUNT", 0, 0);
   environment.has_joined_hosts = number("HGTRAIN_HAS_JOINED_HOSTS", 0, 0) > 0;
+  environment.needed_steps = steps_of(std::getenv("HGTRAIN_NEEDED_CHECKPOINTS"));
   environment.local_rank = number("LOCAL_RANK", 0, environment.rank);
   if (environment.rank >= environment.world_size)
     throw Error(ErrorKind::kConfig, fmt::format("RANK = {} is not below WORLD_SIZE = {}",

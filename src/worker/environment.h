@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace hgt {
 
@@ -16,6 +18,8 @@ struct Environment {
   /// HGTRAIN_HAS_JOINED_HOSTS: this restart is made only to let hosts join, and can be made without
   /// them.
   bool has_joined_hosts = false;
+  /// HGTRAIN_NEEDED_CHECKPOINTS: the steps of those to which the job may have to go back.
+  std::vector<std::int64_t> needed_steps;
   /// A host in the network that the ranks use: HGTRAIN_ADDRESS, which is this host's address, else
   /// MASTER_ADDR.
   std::string network_host = "127.0.0.1";

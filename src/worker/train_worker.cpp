@@ -178,7 +178,8 @@ class TrainWorker {
                              .num_hosts = environment.num_hosts,
                              .host = environment.host,
                              .is_first_of_host = environment.local_rank == 0,
-                             .is_restart = environment.restarts > 0};
+                             .is_restart = environment.restarts > 0,
+                             .needed_steps = environment.needed_steps};
     run_.emplace(config_, options, groups, *channel_, requests_, compute, communicators_.savers());
     const RunOutcome outcome = run_->train();
     if (environment.rank == 0)

@@ -30,3 +30,18 @@ TEST_CASE("a run that goes back is on the older checkpoint at once, whatever hap
   view.event(0, "started", {{"step", 1}, {"from", checkpoint(1)}, {"begins", true}});
   CHECK(view.goes_back_to().empty());
 }
+
+TEST_CASE(
+    "if the checkpoint to go back to is gone, nothing says to resume from it, nor does auto") {
+  const TemporaryFolder folder;
+  const auto checkpoint = [&](std::int64_t step) {
+    return folder / ("checkpoints/" + step_name(step));
+  };
+  std::filesystem::create_directories(checkpoint(2));
+  std::ofstream(checkpoint(2) + "/manifest.json") << "{}";
+  JobView view(folder.path(), true, new_run_file(), {}, {}, {});
+  view.event(0, "started", {{"step", 1}, {"from", checkpoint(1)}, {"begins", true}});
+  view.event(-1, "goes_back", {{"checkpoint", checkpoint(1)}});
+  CHECK_FALSE(newest_checkpoint(folder.path()));
+  CHECK(read_origin(folder.path())->checkpoint == step_name(1));
+}

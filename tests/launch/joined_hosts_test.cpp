@@ -53,8 +53,10 @@ TEST_CASE("a job goes back to the checkpoint at which a host with other data has
   CHECK(joined.before_other_data("b") == Return{"b", ""});  // nothing was saved with it
   save(joined, "three");
   CHECK(joined.before_other_data("b") == Return{"b", "two"});
+  CHECK(joined.needed_checkpoints() == std::set<std::string>{"two"});
   start(joined, {"a", "b"}, "three");  // a rank has failed
   save(joined, "four");
+  CHECK(joined.needed_checkpoints() == std::set<std::string>{"two"});
   joined.hear("data_differ", {});
   CHECK(joined.before_other_data("b") == Return{"b", "two"});
   CHECK_FALSE(joined.before_other_data("a"));

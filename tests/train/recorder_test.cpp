@@ -15,6 +15,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/file_ops.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 #include "support/failing_file_ops.h"
 #include "support/load_checkpoint.h"
@@ -227,6 +228,25 @@ TEST_CASE("the checkpoint that a run may have to go back to is not removed") {
   f.recorder.save({.step = 3}, f.buffers.state());
   f.recorder.finish(false);
   CHECK_FALSE(is_there());
+}
+
+TEST_CASE("a checkpoint to which the job may have to go back outlives restarts") {
+  Fixture f;
+  f.config.checkpoint.keep_last_n = 1;
+  f.start();
+  f.recorder.save({.step = 1}, f.buffers.state());
+  f.recorder.finish(false);
+  const RunOptions options{.run_dir = f.folder.path(), .needed_steps = {1}};
+  bool may_go_back = true;
+  for (std::int64_t step : {2, 3, 4}) {
+    Recorder next(f.config, options, f.table, *f.saver, f.channel);
+    next.begin({.step = step - 1}, newest_checkpoint(f.folder.path())->path,
+               [&] { return may_go_back; });
+    may_go_back = step < 4;
+    next.save({.step = step}, f.buffers.state());
+    next.finish(false);
+    CHECK(path_exists(f.folder / "checkpoints/step_00000001") == may_go_back);
+  }
 }
 
 TEST_CASE("other ranks save their slices, and say nothing") {

@@ -48,7 +48,7 @@ std::string origin_folder(const std::string& run_dir, const BranchOrigin& origin
 
 /// Begins a branch at the folder `checkpoint` ("": at step 0): one rename moves the run to it, and
 /// is durable on return. RUN/config.next.json and resolved.next.json, if they are there, become its
-/// config.json and resolved.json.
+/// config.json and resolved.json. If the folder is gone, the run has the older checkpoints.
 BranchOrigin begin_branch(const std::string& run_dir, const std::string& checkpoint);
 /// Removes the file `origin`. Call it once the branch's first checkpoint is durable.
 void forget_origin(const std::string& run_dir);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hgtrain/comm/groups.h"
 #include "hgtrain/device/cuda_queue.h"
@@ -21,6 +22,9 @@ struct RunOptions {
   int num_hosts = 1, host = 0;    ///< whose data are compared
   bool is_first_of_host = true;
   bool is_restart = false;  ///< of a job that had begun to train
+  /// As long as the hosts' data are not known to be the same, the checkpoints of these steps are
+  /// kept, like the one from which the run starts.
+  std::vector<std::int64_t> needed_steps = {};
 };
 
 struct RunOutcome {
