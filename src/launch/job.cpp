@@ -442,7 +442,8 @@ class Job {
 
   void stop(bool now) {
     const std::string by = now ? "hgtrain stop --now" : "hgtrain stop";
-    now&& coordinator_ && !done_ ? kill_by(by) : obey(SIGTERM, by);
+    if (now && coordinator_ && !done_) return kill_by(by);
+    obey(SIGTERM, by);
   }
 
   void on_console_gone() {
