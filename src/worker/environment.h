@@ -19,7 +19,7 @@ struct Environment {
   /// them.
   bool has_joined_hosts = false;
   /// HGTRAIN_NEEDED_CHECKPOINTS: the steps of those to which the job may have to go back.
-  std::vector<std::int64_t> needed_steps;
+  std::vector<std::int64_t> needed_steps = {};
   /// A host in the network that the ranks use: HGTRAIN_ADDRESS, which is this host's address, else
   /// MASTER_ADDR.
   std::string network_host = "127.0.0.1";
