@@ -192,12 +192,12 @@ std::string JobView::how_to_resume(const Verdict& verdict) const {
   const bool by_rate = diverged && verdict.hint.starts_with(kLowerRate);
   std::vector<std::string> command = resuming(run_.command);
   if (!goes_back_to_.empty()) {
+    const std::string lost =
+        fmt::format("  what was trained since {} is worth nothing\n", goes_back_to_);
     const bool is_gone = is_folder(parent_folder(goes_back_to_)) && !is_folder(goes_back_to_);
-    return fmt::format("  what was trained since {} is worth nothing\n{}", goes_back_to_,
-                       is_gone
-                           ? ""
-                           : fmt::format("  go back to it: {}\n",
-                                         shell_line(with_key(command, "resume", goes_back_to_))));
+    if (is_gone) return lost;
+    return lost + fmt::format("  go back to it: {}\n",
+                              shell_line(with_key(command, "resume", goes_back_to_)));
   }
   if (by_rate)
     for (const auto& [key, rate] : lower_rates_) command = with_key(command, key, rate);

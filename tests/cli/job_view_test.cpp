@@ -31,8 +31,7 @@ TEST_CASE("a run that goes back is on the older checkpoint at once, whatever hap
   CHECK(view.goes_back_to().empty());
 }
 
-TEST_CASE(
-    "if the checkpoint to go back to is gone, nothing says to resume from it, nor does auto") {
+TEST_CASE("if the checkpoint to go back to is gone, the run is on none of the later ones") {
   const TemporaryFolder folder;
   const auto checkpoint = [&](std::int64_t step) {
     return folder / ("checkpoints/" + step_name(step));

@@ -75,6 +75,10 @@ struct Fixture {
     recorder.begin({}, "");
     recorder.started({}, "", true);
   }
+  void save(std::int64_t step) {
+    recorder.save({.step = step}, buffers.state());
+    recorder.finish(false);
+  }
 
   std::string metrics() const {
     std::ifstream in(folder / "metrics.jsonl");
@@ -215,18 +219,15 @@ TEST_CASE("the checkpoint that a run may have to go back to is not removed") {
   Fixture f;
   f.config.checkpoint.keep_last_n = 1;
   f.start();
-  f.recorder.save({.step = 1}, f.buffers.state());
-  f.recorder.finish(false);
+  f.save(1);
   bool may_go_back = true;
   f.recorder.begin({.step = 1}, f.folder / "checkpoints/step_00000001",
                    [&] { return may_go_back; });
   const auto is_there = [&] { return path_exists(f.folder / "checkpoints/step_00000001"); };
-  f.recorder.save({.step = 2}, f.buffers.state());
-  f.recorder.finish(false);
+  f.save(2);
   CHECK(is_there());
   may_go_back = false;
-  f.recorder.save({.step = 3}, f.buffers.state());
-  f.recorder.finish(false);
+  f.save(3);
   CHECK_FALSE(is_there());
 }
 
@@ -234,8 +235,7 @@ TEST_CASE("a checkpoint to which the job may have to go back outlives restarts")
   Fixture f;
   f.config.checkpoint.keep_last_n = 1;
   f.start();
-  f.recorder.save({.step = 1}, f.buffers.state());
-  f.recorder.finish(false);
+  f.save(1);
   const RunOptions options{.run_dir = f.folder.path(), .needed_steps = {1}};
   bool may_go_back = true;
   for (std::int64_t step : {2, 3, 4}) {
