@@ -349,8 +349,6 @@ std::string Coordinator::hint_for_lost(const AgentLink& link) const {
   std::string out = link.was_silent()
                         ? "the host or its network is down, or its agent or connection is stopped"
                         : "the host is down, or its agent or connection was killed";
-  if (link.was_silent() && num_others() == 1)
-    out += fmt::format("; or the network of this machine, {}, has failed", host_name());
   if (spec_.max_restarts == 0 && spec_.min_hosts == 0 &&
       std::ranges::none_of(spec_.hosts, &JobHost::is_spare)) {
     out += "; with --max_restarts N the job waits for the host and starts again";
@@ -389,12 +387,6 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
     }
   }
   end_host(host, failure);
-}
-
-/// How many of the hosts are other machines.
-std::ptrdiff_t Coordinator::num_others() const {
-  return std::ranges::count_if(
-      hosts_, [](const HostRanks& host) { return host.link->lease().count() > 0; });
 }
 
 bool Coordinator::has_ranks(const AgentLink& link) const {

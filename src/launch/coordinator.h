@@ -97,7 +97,6 @@ class Coordinator {
   void end_host(std::size_t host, const Failure& failure);
   std::vector<std::string> silent_hosts() const;
   Failure with_host(Failure failure) const;
-  std::ptrdiff_t num_others() const;
   bool has_ranks(const AgentLink& link) const;  ///< that are not gone
   bool are_gone() const;                        ///< all ranks
   void on_stage(Stage stage);
