@@ -132,7 +132,6 @@ void Roster::call_next() {
   if (calls_ && !is_fenced_) calls_->call_next();
 }
 
-/// This machine cannot be used for a reason that stays.
 void Roster::call_again(Host& host) {
   if (!host.is_here && !host.is_left_out) disconnect(host);
 }

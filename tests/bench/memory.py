@@ -10,6 +10,7 @@ if the table is off by more than --most and --allowance.
 """
 import argparse
 import json
+import math
 import os
 import pathlib
 import re
@@ -143,8 +144,15 @@ class Worker:
         subprocess.run(['rm', '-r', self.folder / 'run'], check=True)
         return usage.ru_maxrss * 1024
 
-    def taken_bytes(self, config):
-        return self.peak_bytes(config) - self.itself
+    def taken_bytes(self, config, most):
+        """The least of up to three runs, because on a busy machine a run may take more; no other run is made after one that
+        took no more than `most`."""
+        taken = math.inf
+        for _ in range(3):
+            taken = min(taken, self.peak_bytes(config) - self.itself)
+            if taken <= most:
+                break
+        return taken
 
 
 def main():
@@ -161,9 +169,11 @@ def main():
         worker = Worker(args.program, folder, args.threads)
         print(f'{"MiB":28}{"planned":>9}{"taken":>9}{"off by":>9}')
         for name, config in (QUICK if args.quick else ALL).items():
-            planned, taken = worker.planned_bytes(config), worker.taken_bytes(config)
+            planned = worker.planned_bytes(config)
+            allowed = max(args.most * planned, args.allowance * 2**20)
+            taken = worker.taken_bytes(config, planned + allowed)
             off = taken / planned - 1
-            wrong |= abs(taken - planned) > max(args.most * planned, args.allowance * 2**20)
+            wrong |= abs(taken - planned) > allowed
             print(f'{name:28}{planned / 2**20:9.0f}{taken / 2**20:9.0f}{off:+9.1%}', flush=True)
     sys.exit(wrong)
 

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/file.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 #include "launched_run.h"
@@ -31,7 +32,9 @@ TEST_CASE("a run that goes back is on the older checkpoint at once, whatever hap
   CHECK(view.goes_back_to().empty());
 }
 
-TEST_CASE("if the checkpoint to go back to is gone, the run is on none of the later ones") {
+TEST_CASE(
+    "if the checkpoint to go back to is gone, the run is on none of the later ones, and no line "
+    "says how to resume it") {
   const TemporaryFolder folder;
   const auto checkpoint = [&](std::int64_t step) {
     return folder / ("checkpoints/" + step_name(step));
@@ -43,4 +46,10 @@ TEST_CASE("if the checkpoint to go back to is gone, the run is on none of the la
   view.event(-1, "goes_back", {{"checkpoint", checkpoint(1)}});
   CHECK_FALSE(newest_checkpoint(folder.path()));
   CHECK(read_origin(folder.path())->checkpoint == step_name(1));
+  Verdict lost;
+  lost.outcome = Verdict::Outcome::kFailed;
+  view.finish(lost);
+  const std::string log = read_file(folder / "logs/console.log");
+  CHECK_THAT(log, Catch::Contains("what was trained since " + checkpoint(1) + " is worth nothing"));
+  CHECK_THAT(log, !Catch::Contains("--resume"));
 }
