@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <sstream>
 #include <utility>
@@ -68,9 +69,31 @@ Agent::Agent(Context context, OwnedFd in, OwnedFd out)
   if (context_.lease.count() > 0) lease_.start(context_.lease);
 }
 
+Agent::~Agent() {
+  if (look_.joinable()) look_.join();
+}
+
 void Agent::say_hello(VisibleDevices devices) {
   devices_ = std::move(devices);
-  link_.send(AgentHello{kAgentVersion, ssh_address(), static_cast<int>(devices_.gpus.size())});
+  link_.send(AgentHello{kAgentVersion, ssh_address(), static_cast<int>(devices_->gpus.size())});
+  answer_inspection();
+}
+
+void Agent::look_at_devices() {
+  look_ = std::thread([this] {
+    try {
+      asio::post(context_.io, [this, devices = visible_gpus()] { say_hello(devices); });
+    } catch (...) {
+      asio::post(context_.io,
+                 [error = std::current_exception()] { std::rethrow_exception(error); });
+    }
+  });
+}
+
+void Agent::answer_inspection() {
+  if (!inspection_ || !devices_) return;
+  link_.send(look_at_host(*inspection_, ssh_address(), *devices_));
+  inspection_.reset();
 }
 
 template <class Message, class Act>
@@ -83,8 +106,8 @@ void Agent::on_frame(const Frame& frame) {
   lease_.hear();
   switch (frame.kind) {
     case MessageKind::kInspect:
-      return link_.send(
-          look_at_host(decode_payload<Inspect>(frame.payload), ssh_address(), devices_));
+      inspection_ = decode_payload<Inspect>(frame.payload);
+      return answer_inspection();
     case MessageKind::kListenForLink:
       return listen_for_link(decode_payload<ListenForLink>(frame.payload));
     case MessageKind::kMeasureLink:

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <sys/types.h>
+#include <thread>
 
 #include <asio/io_context.hpp>
 
@@ -30,8 +31,9 @@ class Agent {
  public:
   struct Context {
     asio::io_context& io;
-    int group_fd = -1;       ///< of the job's control group, -1 = none
-    std::set<pid_t> others;  ///< children of this process that do not belong to the job
+    int group_fd = -1;  ///< of the job's control group, -1 = none
+    /// Children of this process that are none of the ranks'.
+    std::function<std::set<pid_t>()> others = [] { return std::set<pid_t>(); };
     /// For a coordinator on another machine: how long it may be silent before its Welcome sets
     /// another lease. 0 = for ever.
     std::chrono::milliseconds lease{0};
@@ -43,10 +45,17 @@ class Agent {
   };
 
   Agent(Context context, OwnedFd in, OwnedFd out);
+  /// Waits for look_at_devices().
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
 
   /// Sends the first message to a launcher on another host. `devices` are those that programs see
   /// here.
   void say_hello(VisibleDevices devices);
+  /// Says hello with the devices that programs see here. A driver may take longer than a lease to
+  /// tell, so that happens meanwhile.
+  void look_at_devices();
   /// Passes a signal that this process received on to the whole job.
   void report_signal(int signal) { link_.send(SignalReceived{signal}); }
 
@@ -73,6 +82,7 @@ class Agent {
   };
 
   void on_frame(const Frame& frame);
+  void answer_inspection();
   void on_stream_ended(const std::string& why);
   void receive_files(const PushFiles& order);
   FileReceiver& files();
@@ -90,7 +100,9 @@ class Agent {
   Window window_;
   Lease lease_;
   std::optional<MasterPort> port_;
-  VisibleDevices devices_;
+  std::thread look_;                       // at the devices
+  std::optional<VisibleDevices> devices_;  // once it has said hello
+  std::optional<Inspect> inspection_;      // that the launcher waits for
   std::unique_ptr<LinkListener> link_listener_;
   std::optional<FileReceiver> files_;
   std::unique_ptr<LocalRanks> ranks_;     // of the last Spawn

@@ -36,15 +36,13 @@ class AgentLink {
             Events events);
 
   const std::string& host() const { return host_; }
-  /// A time of the agent's clock as this process's clock shows it, wrong by at most half a round
-  /// trip.
+  /// A time of the agent's clock as this process's clock shows it, wrong by at most
+  /// uncertainty_ns().
   std::int64_t here_ns(std::int64_t at_ns) const { return at_ns - lease_.peer_ahead_ns(); }
-  std::int64_t uncertainty_ns() const {
-    return std::max<std::int64_t>(0, lease_.round_trip_ns()) / 2;
-  }
+  std::int64_t uncertainty_ns() const { return std::max<std::int64_t>(0, lease_.uncertainty_ns()); }
   /// How far its clock is ahead of ours, given its HostFacts::wall_ns. nullopt: not measured yet.
   std::optional<ClockOffset> clock_offset(std::int64_t wall_ns) const {
-    if (lease_.round_trip_ns() < 0) return std::nullopt;
+    if (lease_.uncertainty_ns() < 0) return std::nullopt;
     return ClockOffset{lease_.peer_ahead_ns() + wall_ns - clock_zero_ns(), uncertainty_ns()};
   }
   /// For an agent on another machine: from now on, each side counts the other as lost after that

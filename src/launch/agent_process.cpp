@@ -12,7 +12,6 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
-#include "hgtrain/machine/visible_gpus.h"
 
 #include "agent.h"
 #include "children.h"
@@ -42,13 +41,12 @@ int run_agent() {
   const JobGroup group;  // before this process is a subreaper
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   asio::io_context io;
-  Agent agent(
-      {io, group.join_fd(), children(), Lease::kDefault, [&](const std::string&) { io.stop(); },
-       /*is_own_process=*/true},
-      std::move(in), std::move(out));
+  Agent agent({io, group.join_fd(), [before = children()] { return before; }, Lease::kDefault,
+               [&](const std::string&) { io.stop(); }, /*is_own_process=*/true},
+              std::move(in), std::move(out));
   JobSignals signals(io, [&](int signal) { agent.report_signal(signal); });
   signals.start();
-  agent.say_hello(visible_gpus());
+  agent.look_at_devices();
   io.run();
   return 0;
 }

@@ -1,8 +1,9 @@
 #include "children.h"
 
+#include <algorithm>
 #include <csignal>
 #include <sys/wait.h>
-#include <vector>
+#include <unistd.h>
 
 namespace hgt {
 
@@ -12,14 +13,22 @@ std::set<pid_t> children() {
   return out;
 }
 
-void kill_other_children(const std::set<pid_t>& keep) {
-  for (;;) {
-    std::vector<pid_t> others;
-    for (const pid_t pid : children())
-      if (!keep.count(pid)) others.push_back(pid);
-    if (others.empty()) return;
+std::set<pid_t> kill_other_children(const std::set<pid_t>& keep) {
+  constexpr int kTries = 100;
+  constexpr useconds_t kPauseUs = 1000;
+  for (int tries = 0;;) {
+    std::set<pid_t> others = children();
+    std::erase_if(others, [&](pid_t pid) { return keep.contains(pid); });
     for (const pid_t pid : others) kill(pid, SIGKILL);
-    for (const pid_t pid : others) waitpid(pid, nullptr, 0);
+    const auto reaped =
+        std::ranges::count_if(others, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) > 0; });
+    if (others.empty() || tries == kTries) return others;
+    if (reaped > 0) {
+      tries = 0;
+      continue;
+    }
+    ++tries;
+    usleep(kPauseUs);
   }
 }
 

@@ -33,10 +33,19 @@ void for_each_child(Visit visit) {
   close(fd);
 }
 
+/// Closes all descriptors from `first` on. Async-signal-safe.
+inline void close_descriptors(int first) {
+  constexpr int kMany = 65536;
+  if (close_range(static_cast<unsigned>(first), ~0u, 0) == 0) return;
+  for (int fd = first; fd < kMany; ++fd) close(fd);  // a kernel before 5.9
+}
+
 /// The children for_each_child visits.
 std::set<pid_t> children();
 
-/// Kills and reaps all children but `keep`, and what they leave behind, until none is left.
-void kill_other_children(const std::set<pid_t>& keep);
+/// Kills and reaps all children but `keep`, and what they leave behind, until none is left. A
+/// process that a debugger or the kernel holds cannot end: if none ends for 0.1 s, returns those
+/// that are left.
+std::set<pid_t> kill_other_children(const std::set<pid_t>& keep);
 
 }  // namespace hgt

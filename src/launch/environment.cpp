@@ -139,8 +139,8 @@ std::map<std::string, std::string> travelling_environment(const std::vector<std:
       "HF_",    "TRANSFORMERS_", "TOKENIZERS_", "WANDB_",    "MLFLOW_", "HGTRAIN_"};
   const auto travels = [&](const std::string& name) {
     if (std::find(exports.begin(), exports.end(), name) != exports.end()) return true;
-    // The numbers of another machine's GPUs mean nothing.
-    if (name == "CUDA_VISIBLE_DEVICES") return false;
+    // The numbers of another machine's GPUs mean nothing, and no worker may see the secret.
+    if (name == "CUDA_VISIBLE_DEVICES" || name == "HGTRAIN_JOB_SECRET") return false;
     return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
            std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
                        [&](const char* beginning) { return name.starts_with(beginning); });

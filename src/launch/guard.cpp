@@ -159,9 +159,7 @@ void arrange_descriptors(const Prepared& prepared) {
     if (dup2(prepared.fds[static_cast<std::size_t>(fd)], fd) < 0) _exit(127);
   fcntl(kLifelineFd, F_SETFD, FD_CLOEXEC);
   fcntl(kStatusFd, F_SETFD, FD_CLOEXEC);
-  if (close_range(kStatusFd + 1, ~0u, 0) != 0) {  // a kernel before 5.9
-    for (int fd = kStatusFd + 1; fd < 65536; ++fd) close(fd);
-  }
+  close_descriptors(kStatusFd + 1);
 }
 
 /// A pidfd of the parent, which is `pid` unless it has ended meanwhile; -1 before Linux 5.3.

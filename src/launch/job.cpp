@@ -92,7 +92,7 @@ class Job {
     roster_.limit({static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world},
                   patience_of(spec_), spec_.call_period);
     const Agent::Context here{
-        io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}};
+        io_, group_.join_fd(), [this] { return other_children(); }, {}, [](const std::string&) {}};
     if (spec_.rendezvous) {
       roster_.meet(spec_.hosts, *spec_.rendezvous, here, visible_gpus());
     } else if (spec_.hosts.empty()) {
@@ -109,6 +109,12 @@ class Job {
 
  private:
   void notice(const std::string& text) { spec_.on_event(-1, "notice", {{"text", text}}); }
+
+  std::set<pid_t> other_children() const {
+    std::set<pid_t> out = roster_.ssh_processes();
+    out.insert(children_before_.begin(), children_before_.end());
+    return out;
+  }
 
   void on_returned(const std::string& host) {
     if (done_) return;

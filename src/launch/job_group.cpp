@@ -12,6 +12,7 @@
 
 #include "hgtrain/base/file.h"
 
+#include "children.h"
 #include "process_title.h"
 
 namespace hgt {
@@ -97,7 +98,7 @@ void JobGroup::start_keeper() {
     sigprocmask(SIG_SETMASK, &all, nullptr);
     title.set("job-keeper");
     dup2(reader.get(), 0);
-    close_range(1, ~0u, 0);
+    close_descriptors(1);
     keep(paths, 0);
   }
   if (child > 0) waitpid(child, nullptr, 0);

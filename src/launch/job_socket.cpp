@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
-#include <iterator>
 #include <map>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -68,16 +67,15 @@ class JobSocket::Server {
       if (fd == listener_.get())
         accept_next();
       else if (const auto client = clients_.find(fd); client != clients_.end())
-        if (!serve_client(client->second, answers)) clients_.erase(client);
+        client->second.is_open = client->second.is_open && serve_client(client->second, answers);
     }
+    std::erase_if(clients_, [](const auto& client) { return !client.second.is_open; });
   }
 
+  /// An answer may print, so that this is called while a client is served: none is erased here.
   void show(bool is_error, std::string_view text) {
-    for (auto it = clients_.begin(); it != clients_.end();) {
-      Client& client = it->second;
-      const bool is_open = !client.watches_console || show(client, is_error, text);
-      it = is_open ? std::next(it) : clients_.erase(it);
-    }
+    for (auto& [fd, client] : clients_)
+      if (client.watches_console) client.is_open = client.is_open && show(client, is_error, text);
   }
 
  private:
@@ -89,6 +87,7 @@ class JobSocket::Server {
     std::string answer = {};
     std::size_t sent = 0;
     bool watches_console = false;
+    bool is_open = true;
     std::uint64_t left_out = 0;  // bytes of the console that it misses
     bool has_unsent() const { return sent < answer.size(); }
   };

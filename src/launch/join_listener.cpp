@@ -7,7 +7,6 @@
 
 #include <asio/ip/v6_only.hpp>
 #include <asio/read.hpp>
-#include <asio/steady_timer.hpp>
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
@@ -84,15 +83,26 @@ JoinListener::JoinListener(asio::io_context& io, OwnedFd socket, const std::stri
     : io_(io),
       tls_(std::make_shared<JobTls>(JobTls::Side::kServer, secret)),
       joined_(std::move(joined)),
-      acceptor_(acceptor_of(io, std::move(socket))) {
+      acceptor_(acceptor_of(io, std::move(socket))),
+      pause_(io) {
   accept();
 }
 
 void JoinListener::accept() {
   acceptor_.async_accept([this](const std::error_code& error, tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
-    if (!error) hear(std::move(socket));
+    if (error) return accept_later();
+    hear(std::move(socket));
     accept();
+  });
+}
+
+/// If this process has no more descriptors, the guest stays in the queue.
+void JoinListener::accept_later() {
+  constexpr std::chrono::milliseconds kPause{100};
+  pause_.expires_after(kPause);
+  pause_.async_wait([this](const std::error_code& error) {
+    if (!error) accept();
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
 
 #include "hgtrain/base/owned_fd.h"
 
@@ -52,6 +53,7 @@ class JoinListener {
   using Guests = std::list<std::shared_ptr<Guest>>;
 
   void accept();
+  void accept_later();
   void hear(asio::ip::tcp::socket socket);
   void shake_hands(const std::shared_ptr<Guest>& guest);
   void read_length(const std::shared_ptr<Guest>& guest);
@@ -63,6 +65,7 @@ class JoinListener {
   const std::shared_ptr<JobTls> tls_;
   const std::function<void(Newcomer)> joined_;
   asio::ip::tcp::acceptor acceptor_;
+  asio::steady_timer pause_;
   Guests guests_;
 };
 

@@ -26,20 +26,25 @@ bool is_taken(const RosterHost& host) {
   return host.link && host.state != State::kAway;
 }
 
-/// The number for a node that has none: the one that it had before it was lost, or the first that
-/// is free. kAnyNode if none is free.
+}  // namespace
+
 int free_number(const Join& join, const std::vector<RosterHost>& hosts) {
   int out = kAnyNode;
   for (int node = static_cast<int>(hosts.size()) - 1; node > 0; --node) {
     const RosterHost& host = hosts[static_cast<std::size_t>(node)];
     if (is_taken(host)) continue;
     if (host.spec.name == node_name(join, node, hosts)) return node;
-    out = node;
+    if (!host.is_left_out) out = node;
   }
   return out;
 }
 
-}  // namespace
+bool replaces_silent_node(const Join& join, const std::vector<RosterHost>& hosts) {
+  constexpr std::chrono::seconds kSilent{2};
+  if (join.node < 1 || join.node >= static_cast<int>(hosts.size())) return false;
+  const RosterHost& host = hosts[static_cast<std::size_t>(join.node)];
+  return is_taken(host) && host.link->silence() >= kSilent;
+}
 
 namespace {
 
@@ -163,9 +168,10 @@ std::string JoiningNodes::why_missing(const RosterHost& host) const {
                      refusal == refused_.end() ? "" : "; " + refusal->second);
 }
 
-void JoiningNodes::on_join(Newcomer newcomer) {
+void JoiningNodes::on_join(Newcomer newcomer) try {
   if (newcomer.join.node == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
   auto [in, out] = newcomer.carrier->start();
+  if (replaces_silent_node(newcomer.join, hosts_)) return;  // it dials again
   if (const std::string why = why_refused(newcomer, hosts_); !why.empty()) {
     const std::string text = fmt::format("{} is refused: {}", newcomer_name(newcomer), why);
     refused_[newcomer.join.node] = text;
@@ -183,6 +189,8 @@ void JoiningNodes::on_join(Newcomer newcomer) {
   if (newcomer.join.workers > 0) host.spec.workers = newcomer.join.workers;
   name_differences(newcomer);
   events_.joined(host, std::move(in), std::move(out));
+} catch (const Error& e) {  // this process has no more descriptors
+  events_.notice(fmt::format("{} cannot join: {}", newcomer_name(newcomer), e.message()));
 }
 
 /// The same config may be written in many ways, so the node is not refused for it.

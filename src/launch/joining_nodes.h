@@ -20,6 +20,14 @@ namespace hgt {
 /// Why a node that dials cannot be one of `hosts`, whose first is node 0; "" if it can.
 std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts);
 
+/// The number for a node that has none: the one that it had before it was lost, or the first that
+/// is free. kAnyNode if none is free.
+int free_number(const Join& join, const std::vector<RosterHost>& hosts);
+
+/// Whether a node has this number already, but has not been heard for 2 s: it may soon count as
+/// lost, and this is the one that replaces it.
+bool replaces_silent_node(const Join& join, const std::vector<RosterHost>& hosts);
+
 /// What a node is called: by its host, and if another node is on that host, by its number, too: "a
 /// (node 1)".
 std::string node_name(const Join& join, int node, const std::vector<RosterHost>& hosts);

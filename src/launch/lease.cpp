@@ -10,6 +10,7 @@ namespace hgt {
 namespace {
 
 constexpr std::int64_t kSilentNs = 2'000'000'000;
+constexpr std::int64_t kDriftParts = 10'000;  // two clocks part by 1/10,000 of the time at most
 
 }  // namespace
 
@@ -41,9 +42,15 @@ void Lease::hear(const Beat& beat) {
     send_beat();  // a job may end before the next one: the peer's clock counts then, too
   if (beat.answers_ns == 0) return;
   const std::int64_t round_trip = beat_at_ns_ - beat.answers_ns - beat.held_ns;
-  if (round_trip < 0 || (round_trip_ns_ >= 0 && round_trip >= round_trip_ns_)) return;
+  if (round_trip < 0 || (round_trip_ns_ >= 0 && round_trip / 2 >= uncertainty_ns())) return;
   round_trip_ns_ = round_trip;
+  measured_at_ns_ = beat_at_ns_;
   peer_ahead_ns_ = beat.at_ns + round_trip / 2 - beat_at_ns_;
+}
+
+std::int64_t Lease::uncertainty_ns() const {
+  if (round_trip_ns_ < 0) return -1;
+  return round_trip_ns_ / 2 + (now_ns() - measured_at_ns_) / kDriftParts;
 }
 
 std::chrono::nanoseconds Lease::standstill() const {

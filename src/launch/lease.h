@@ -41,10 +41,11 @@ class Lease {
   /// The longest time for which this process has stood still since start(), because it was stopped.
   std::chrono::nanoseconds standstill() const;
 
-  /// The shortest round trip of a beat so far, and the peer's clock minus ours according to it,
-  /// which is wrong by at most half of the round trip. -1 before the first.
-  std::int64_t round_trip_ns() const { return round_trip_ns_; }
+  /// The peer's clock minus ours according to one round trip of a beat, and by how much that can be
+  /// wrong now: half of the round trip and what the clocks have drifted apart since. A later round
+  /// trip counts if it says more. -1 before the first.
   std::int64_t peer_ahead_ns() const { return peer_ahead_ns_; }
+  std::int64_t uncertainty_ns() const;
 
  private:
   void send_beat();
@@ -63,6 +64,7 @@ class Lease {
   std::int64_t beat_ns_ = 0;     // the peer's time in its last beat, 0 = none yet
   std::int64_t beat_at_ns_ = 0;  // when that came
   std::int64_t round_trip_ns_ = -1;
+  std::int64_t measured_at_ns_ = 0;  // when that round trip ended
   std::int64_t peer_ahead_ns_ = 0;
 };
 

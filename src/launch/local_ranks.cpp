@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
@@ -225,10 +226,20 @@ void LocalRanks::on_ended(const Worker& worker) {
 }
 
 void LocalRanks::on_orphaned(const Worker& worker) {
-  std::set<pid_t> keep = context_.others;
-  for (const auto& other : workers_)
-    if (!other->is_gone() && other.get() != &worker) keep.insert(other->guard());
-  kill_other_children(keep);
+  const std::set<pid_t> left = kill_orphans();
+  has_orphans_ = !left.empty();
+  if (has_orphans_)
+    context_.link.send(Notice{fmt::format(
+        "these processes of rank {} on {} were killed, but a debugger or the kernel holds them: {}",
+        worker.rank(), host_name(), fmt::join(left, ", "))});
+}
+
+/// Kills what killed guards have left behind; returns what is still there.
+std::set<pid_t> LocalRanks::kill_orphans() {
+  std::set<pid_t> keep = context_.others();
+  for (const auto& worker : workers_)
+    if (worker->has_guard()) keep.insert(worker->guard());
+  return kill_other_children(keep);
 }
 
 void LocalRanks::on_gone(const Worker& worker) {
@@ -277,6 +288,7 @@ void LocalRanks::watch_workers() {
       name_if_stopped(*worker);
       worker->wake_stopped_guard();
     }
+    has_orphans_ = has_orphans_ && !kill_orphans().empty();
     renew_leases();
     watch_workers();
   });

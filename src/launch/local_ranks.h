@@ -31,10 +31,11 @@ class LocalRanks {
  public:
   struct Context {
     asio::io_context& io;
-    FrameLink& link;                     ///< the stream for its reports
-    OutputSink& console;                 ///< for the workers' output, if it is shown
-    int group_fd = -1;                   ///< of the job's control group, -1 = none
-    std::set<pid_t> others;              ///< children of this process that are none of the job's
+    FrameLink& link;      ///< the stream for its reports
+    OutputSink& console;  ///< for the workers' output, if it is shown
+    int group_fd = -1;    ///< of the job's control group, -1 = none
+    /// Children of this process that are none of the ranks'.
+    std::function<std::set<pid_t>()> others;
     std::chrono::milliseconds lease{0};  ///< of the guards on this process, 0 = none
     bool guards_end_agent = false;       ///< if the lease is over, they kill this process, too
     int held_port = 0;                   ///< MASTER_PORT, if this host reserves it
@@ -67,6 +68,7 @@ class LocalRanks {
   void on_ended(const Worker& worker);
   void on_gone(const Worker& worker);
   void on_orphaned(const Worker& worker);
+  std::set<pid_t> kill_orphans();
   void name_if_stopped(const Worker& worker);
   void watch_workers();
   std::string port_user_at_the_end() const;
@@ -83,6 +85,7 @@ class LocalRanks {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::map<int, std::int64_t> signalled_ns_;  // by rank: when we first sent it a signal
   std::map<int, int> stopped_checks_;         // by rank: how often in a row it was found stopped
+  bool has_orphans_ = false;                  // which cannot be killed yet
   asio::steady_timer timer_;
 };
 

@@ -15,7 +15,6 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/rendezvous.h"
-#include "hgtrain/machine/visible_gpus.h"
 
 #include "agent.h"
 #include "children.h"
@@ -173,13 +172,14 @@ class Connection {
     io_.restart();
     std::string out;
     auto [in, to] = carrier->start();
-    agent_.emplace(Agent::Context{io_, group_.join_fd(), children(), Lease::kDefault,
+    agent_.emplace(Agent::Context{io_, group_.join_fd(), [before = children()] { return before; },
+                                  Lease::kDefault,
                                   [&](const std::string& why) {
                                     out = why;
                                     io_.stop();
                                   }},
                    std::move(in), std::move(to));
-    agent_->say_hello(visible_gpus());
+    agent_->look_at_devices();
     io_.run();
     if (stopped_ && !agent_->exit_code()) throw *stopped_;
     return out;

@@ -10,7 +10,6 @@
 #include <netinet/in.h>
 #include <sstream>
 #include <sys/socket.h>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -61,7 +60,7 @@ bool has_open(const fs::path& process, const std::string& what) {
 }  // namespace
 
 MasterPort::MasterPort(int wanted) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  if (fd_.get() < 0) throw std::system_error(errno, std::generic_category(), "MASTER_PORT");
+  if (fd_.get() < 0) refuse(wanted, errno);
   const int on = 1;
   sockaddr_in address{};
   address.sin_family = AF_INET;

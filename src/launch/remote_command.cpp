@@ -99,8 +99,12 @@ RemoteCommand read_command() {
   std::array<pollfd, 2> events{{{child_ended, POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}}};
   for (int status = 0;;) {
     if (::poll(events.data(), events.size(), -1) < 0) continue;
-    if (events[0].revents != 0 && ::waitpid(child, &status, WNOHANG) == child)
-      _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    if (events[0].revents != 0) {
+      signalfd_siginfo unused;
+      (void)!::read(child_ended, &unused, sizeof unused);  // the child may only have been stopped
+      if (::waitpid(child, &status, WNOHANG) == child)
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    }
     if (events[1].revents == 0) continue;
     char byte = 0;
     const ssize_t bytes = ::read(STDIN_FILENO, &byte, 1);

@@ -142,6 +142,7 @@ void Roster::disconnect(Host& host) {
   Host next;
   next.spec = host.spec;
   next.is_reported = host.is_reported;
+  next.is_dropped_reported = host.is_dropped_reported;
   next.is_left_out = host.is_left_out;
   next.was_set_aside = host.was_set_aside;
   next.lacks = host.lacks;
@@ -282,7 +283,7 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
 void Roster::on_facts(Host& host, const HostFacts& facts) {
   if (host.state != State::kCalled) return;  // it cannot be used
   host.facts = facts;
-  if (host.ssh && (has_begun_ || !ranks_.has_range(host)))
+  if (host.ssh ? has_begun_ || !ranks_.has_range(host) : host.carrier && has_begun_)
     if (const std::string lacks = why_lacking(host); !lacks.empty()) return put_aside(host, lacks);
   host.state = State::kHere;
   host.lacks.clear();
@@ -302,7 +303,12 @@ void Roster::on_files(Host& host, const Frame& frame) {
   const auto send = [&host, link = host.link.get()](const auto& message) {
     if (host.link.get() == link) link->send(message);
   };
-  files_->answer(frame, {send, send});
+  try {
+    files_->answer(frame, {send, send});
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::kPeer) throw;
+    events_.unusable(e);  // the file is this machine's
+  }
 }
 
 void Roster::on_lost(Host& host, const std::string& why) {
@@ -344,8 +350,13 @@ std::string Roster::why_lacking(const Host& host) const {
   return why.starts_with(subject) ? "it " + why.substr(subject.size()) : why;
 }
 
-/// The host answers, but cannot run ranks now. It is called again like one that does not answer.
+/// The host answers, but cannot run ranks now. It is called again like one that does not answer; a
+/// node would not dial again.
 void Roster::put_aside(Host& host, const std::string& lacks) {
+  if (host.carrier && has_begun_) {
+    leave_out(host.spec.name, lacks);
+    return check_ready();
+  }
   if (!host.ssh) return on_unusable(host, lacks);
   if (std::exchange(host.lacks, lacks) != lacks) host.is_reported = false;
   disconnect(host);
@@ -461,7 +472,7 @@ void Roster::wait_for_hosts() {
   if (!std::exchange(is_waiting_, true)) events_.notice(text_of_waiting(left));
   timer_.expires_after(std::min(left, call_period_));
   timer_.async_wait([this](const std::error_code& error) {
-    if (error) return;
+    if (error || is_ready_) return;
     for (Host& host : hosts_)
       if (host.state == State::kAway) call_again(host);
     check_ready();
@@ -500,6 +511,13 @@ std::vector<HostRanks> Roster::hosts() const {
 
 int Roster::num_ranks() const {
   return count_ranks(ranks_.world());
+}
+
+std::set<pid_t> Roster::ssh_processes() const {
+  std::set<pid_t> out;
+  for (const Host& host : hosts_)
+    if (host.ssh) out.insert(host.ssh->pid());
+  return out;
 }
 
 std::string Roster::master_address() const {

@@ -100,6 +100,8 @@ class Roster {
   /// The hosts that run the next attempt, once it is ready.
   std::vector<HostRanks> hosts() const;
   int num_ranks() const;
+  /// Of this process.
+  std::set<pid_t> ssh_processes() const;
   /// The address at which the other hosts reach the first one; "" = that of its interface, which
   /// its agent knows. Error(kConfig) if they cannot reach it.
   std::string master_address() const;

@@ -24,6 +24,7 @@ struct RosterHost {
   std::unique_ptr<SshHost> ssh;                        ///< if ssh reaches it
   std::chrono::seconds connect_limit = kConnectLimit;  ///< of the call
   int repeated_calls = 0;                              ///< because its connection was dropped
+  bool is_dropped_reported = false;                    ///< that was reported to the user
   std::unique_ptr<asio::steady_timer> pause;           ///< before the next of them
   std::shared_ptr<TlsCarrier> carrier;                 ///< if it has dialled
   std::unique_ptr<AgentLink> link;

@@ -30,9 +30,10 @@ void SshCalls::call_next() {
     ++open;
     call(host);
   }
+  has_called_ = true;
 }
 
-void SshCalls::call(RosterHost& host) {
+void SshCalls::call(RosterHost& host) try {
   host.ssh = std::make_unique<SshHost>(
       io_, host.spec, program_,
       SshHost::Events{
@@ -42,6 +43,11 @@ void SshCalls::call(RosterHost& host) {
           },
           [this, &host](const std::string& why) { on_failed(host, why); }},
       SshHost::Purpose::kAgent, host.connect_limit);
+} catch (const Error& e) {
+  if (!has_called_) throw;
+  host.state = State::kAway;
+  host.why_away = e.message();
+  asio::post(io_, [this, &host] { events_.failed(host, host.why_away); });
 }
 
 void SshCalls::on_failed(RosterHost& host, const std::string& why) {
@@ -52,7 +58,7 @@ void SshCalls::on_failed(RosterHost& host, const std::string& why) {
   if (!is_dropped(why)) return events_.failed(host, why);
   if (host.repeated_calls == kMaxRepeats)
     return events_.failed(host, fmt::format("{} ({} times)", why, kMaxRepeats + 1));
-  if (host.repeated_calls == 0)
+  if (!std::exchange(host.is_dropped_reported, true))
     events_.notice(
         fmt::format("host {} is called again, up to {} times, because its connection was dropped "
                     "before the login: {}",

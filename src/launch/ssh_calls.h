@@ -38,7 +38,8 @@ class SshCalls {
            Events events, std::chrono::nanoseconds first_pause = std::chrono::seconds(1));
 
   /// Calls those in State::kCalled that have not been called, except this machine. Call it again
-  /// when a host has answered or failed.
+  /// when a host has answered or failed. Error(kDevice) if ssh cannot be started the first time;
+  /// later, only that call has failed.
   void call_next();
 
  private:
@@ -51,6 +52,7 @@ class SshCalls {
   const ProgramFiles program_;
   const Events events_;
   const std::chrono::nanoseconds first_pause_;
+  bool has_called_ = false;
   std::minstd_rand random_{std::random_device{}()};
 };
 

@@ -140,7 +140,7 @@ SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& 
 }
 
 void SshHost::kill() const {
-  ::kill(pid_, SIGKILL);  // not reaped before the end, so the number is its own
+  if (pid_ > 0) ::kill(-pid_, SIGKILL);  // not reaped before the end, so the number is its own
 }
 
 void SshHost::close() {
@@ -149,17 +149,29 @@ void SshHost::close() {
 }
 
 int SshHost::wait() {
-  int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  siginfo_t info{};
+  while (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
-  pid_ = -1;
+  const int status = reap();
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 SshHost::~SshHost() {
-  if (pid_ < 0) return;
+  if (pid_ >= 0) reap();
+}
+
+/// ssh does not wait for its ProxyCommand. If this process is a subreaper, that becomes its child,
+/// which ends soon after it was killed.
+int SshHost::reap() {
+  constexpr int kTries = 100;
+  constexpr useconds_t kPauseUs = 1000;
   kill();
-  waitpid(pid_, nullptr, 0);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  for (int i = 0; i < kTries && waitpid(-pid_, nullptr, WNOHANG) >= 0; ++i) usleep(kPauseUs);
+  pid_ = -1;
+  return status;
 }
 
 void SshHost::watch_output() {
@@ -183,6 +195,7 @@ void SshHost::read_output() {
     }
     const std::string line = std::exchange(line_, "");
     if (line == send_line(nonce_)) send_program();
+    if (!output_.is_open()) return;
     if (line == nonce_) {
       is_open_ = true;
       deadline_.cancel();
@@ -192,9 +205,9 @@ void SshHost::read_output() {
   }
 }
 
-void SshHost::send_program() {
-  is_sending_ = true;
+void SshHost::send_program() try {
   const auto payload = program_.payload();
+  is_sending_ = true;
   events_.sending(payload->size());
   deadline_.expires_after(kSendLimit);
   deadline_.async_wait([this](const std::error_code& error) {
@@ -203,6 +216,8 @@ void SshHost::send_program() {
   // If the host takes no more, its stdout ends too.
   asio::async_write(input_, asio::buffer(*payload),
                     [payload](const std::error_code&, std::size_t) {});
+} catch (const Error& e) {  // it was removed since this process has started
+  fail(e.message());
 }
 
 void SshHost::watch_errors() {

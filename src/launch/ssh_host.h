@@ -32,7 +32,8 @@ inline constexpr std::chrono::seconds kConnectLimit{4}, kLongConnectLimit{10};
 /// starts is discarded, and nothing is sent before, so that a start-up file which reads stdin gets
 /// none of it.
 ///
-/// ssh runs in a session of its own: Ctrl-C does not reach it. It is killed when this is destroyed.
+/// ssh runs in a session of its own: Ctrl-C does not reach it. It is killed when this is destroyed,
+/// and with it what it has started, such as a ProxyCommand.
 /// `program` and this must outlive the loop.
 class SshHost {
  public:
@@ -56,6 +57,7 @@ class SshHost {
   SshHost(const SshHost&) = delete;
   SshHost& operator=(const SshHost&) = delete;
 
+  pid_t pid() const { return pid_; }
   /// Ends ssh, and with it the stream, also if the connection hangs.
   void kill() const;
   /// Nothing happens any more. The loop may still refer to this, but only in what is queued there.
@@ -79,6 +81,7 @@ class SshHost {
   void send_program();
   std::string why_ended();
   void fail(const std::string& why);
+  int reap();
 
   const ProgramFiles& program_;
   const std::string nonce_;

@@ -105,6 +105,7 @@ void Worker::on_guard_gone() {
   drain_limit_.expires_after(kDrainLimit);
   drain_limit_.async_wait([this](const std::error_code& error) {
     if (error) return;
+    for (const OutputSink::Stream stream : {OutputSink::kOut, OutputSink::kErr}) read_rest(stream);
     for (Descriptor& stream : streams_) stream.close();
     check_gone();
   });
@@ -186,6 +187,17 @@ void Worker::on_output(OutputSink::Stream stream) {
   if (bytes > 0 || (bytes < 0 && (errno == EAGAIN || errno == EINTR))) return watch_output(stream);
   streams_[stream].close();
   check_gone();
+}
+
+/// Nobody may have read it because the console was full: it belongs into the log all the same.
+void Worker::read_rest(OutputSink::Stream stream) {
+  constexpr int kMaxReads = 16;  // as much as a pipe can be made to hold without privileges
+  std::array<char, 65536> buffer;
+  for (int i = 0; i < kMaxReads && streams_[stream].is_open(); ++i) {
+    const ssize_t bytes = read(streams_[stream].native_handle(), buffer.data(), buffer.size());
+    if (bytes <= 0) return;
+    output_.feed(stream, {buffer.data(), static_cast<std::size_t>(bytes)});
+  }
 }
 
 // ---- the control channel ----

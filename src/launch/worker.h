@@ -48,6 +48,7 @@ class Worker {
   pid_t guard() const { return guard_; }
   bool has_ended() const { return end_.has_value(); }
   bool is_gone() const { return gone_; }
+  bool has_guard() const { return lifeline_.is_open(); }  ///< which has not been reaped
   /// How it ended; at_ns is 0 if it was killed together with its guard.
   const WorkerEnd& end() const { return *end_; }
   std::vector<std::string> last_lines() const { return output_.last_lines(); }
@@ -86,6 +87,7 @@ class Worker {
   void on_guard_gone();
   void tell_guard(int signal);
   void watch_output(OutputSink::Stream stream);
+  void read_rest(OutputSink::Stream stream);
   void on_output(OutputSink::Stream stream);
   void watch_control();
   bool read_control();

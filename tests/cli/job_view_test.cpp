@@ -49,7 +49,7 @@ TEST_CASE(
   Verdict lost;
   lost.outcome = Verdict::Outcome::kFailed;
   view.finish(lost);
-  const std::string log = read_file(folder / "logs/console.log");
+  const std::string log = read_file(folder / "logs/console.log", 1 << 20);
   CHECK_THAT(log, Catch::Contains("what was trained since " + checkpoint(1) + " is worth nothing"));
   CHECK_THAT(log, !Catch::Contains("--resume"));
 }

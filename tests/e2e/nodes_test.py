@@ -19,11 +19,11 @@ class NodesTest(HostsCase):
         self.secret.write_text(SECRET + '\n')
         self.secret.chmod(0o600)
 
-    def start_node(self, node, *args, command=('launch',), flags=('--nnodes', '2'), env=(), cwd=None, place=None):
-        """`place`: who and where node 0 is, in place of the usual flags."""
+    def start_node(self, node, *args, command=('launch',), flags=('--nnodes', '2'), env=(), cwd=None, place=None, before='true'):
+        """`place`: who and where node 0 is, in place of the usual flags. `before`: a command for a shell of the node."""
         # Each word executes the next, so that signals reach the node.
         inside = ['nsenter', '-t', str(self.hosts.first_process(self.names[node])), '-n', '-u', '-i', *(['-T'] if HAVE_TIME_SPACES else []),
-                  'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; exec "$0" "$@"']
+                  'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; ' + before + '; exec "$0" "$@"']
         return subprocess.Popen(
             [*inside, PROGRAM, *command, *flags, *(place if place is not None else ('--node_rank', str(node), '--master_addr', f'{self.hosts.net}.1')),
              '--job_secret_file', self.secret, *args],
@@ -184,6 +184,23 @@ class NodesTest(HostsCase):
         self.assertEqual(sorted(out.splitlines()), ['[r0] 1 0 a', '[r1] 1 1 c'], err)
         self.assertIn('host c takes the ranks of host b', err)
         self.assertEqual([node.returncode for node in (nodes[0], nodes[2])], [0, 0])
+
+    def test_a_node_that_comes_back_without_what_the_job_needs_is_left_out(self):
+        logs = self.work / 'logs'
+        logs.mkdir()
+        show = 'echo $TORCHELASTIC_RESTART_COUNT $RANK $(hostname); [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000'
+
+        def start(node, before='true'):
+            return self.start_node(node, '--max_restarts', '1', '--log_dir', logs, '--', 'sh', '-c', show, flags=('--nnodes', '1:2'), before=before)
+
+        first, second = start(0), start(1)
+        self.assertEqual(sorted(first.stdout.readline() for _ in range(2)), ['[r0] 0 0 a\n', '[r1] 0 1 b\n'])
+        second.kill()
+        second.communicate()
+        second = start(1, before=f'mount -t tmpfs -o ro tmpfs {logs}')
+        (out, err), _ = [node.communicate(timeout=120) for node in (first, second)]
+        self.assertIn('node 1 on b is left out for the rest of the job: on host b logs cannot be written', err)
+        self.assertEqual((out, [first.returncode, second.returncode]), ('[r0] 1 0 a\n', [0, 0]), err)
 
 
 if __name__ == '__main__':

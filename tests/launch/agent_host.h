@@ -3,6 +3,7 @@
 #include <csignal>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <sys/socket.h>
 #include <utility>
@@ -34,7 +35,8 @@ struct StreamPair {
 /// An agent on a loop of its own, and the coordinator's end of its stream: what the agent has sent.
 struct AgentHost {
   explicit AgentHost(std::chrono::milliseconds lease = {})
-      : agent({io, -1, {}, lease, [this](const std::string& why) { ended = why; }},
+      : agent({io, -1, [this] { return agent_keeps; }, lease,
+               [this](const std::string& why) { ended = why; }},
               std::move(stream.in[1]), std::move(stream.out[1])) {
     link.emplace(io, std::move(stream.in[0]), std::move(stream.out[0]),
                  FrameLink::Events{[this](const Frame& frame) { on_frame(frame); },
@@ -76,6 +78,7 @@ struct AgentHost {
   std::vector<Frame> frames;
   std::optional<std::string> ended;  ///< the agent says that it is done, and why
   std::optional<std::string> lost;   ///< the agent has closed the stream
+  std::set<pid_t> agent_keeps;       ///< children of this process that the agent did not start
   Agent agent;
   std::optional<FrameLink> link;
 

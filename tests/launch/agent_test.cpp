@@ -105,3 +105,14 @@ TEST_CASE("an agent that gets a message that is not for agents closes the stream
   host.run_until([&] { return host.ended && host.lost; });
   CHECK(host.ended != "its connection has ended");
 }
+
+TEST_CASE("what a host is like is told after its devices are known, and nothing waits for those") {
+  AgentHost host;
+  host.link->send(Inspect{});
+  host.link->send(shell_ranks("echo pid=$$"));
+  host.wait_for<Gone>();
+  CHECK(host.all<HostFacts>().empty());
+  host.agent.say_hello({});
+  host.wait_for<HostFacts>();
+  CHECK(host.all<AgentHello>().size() == 1);
+}

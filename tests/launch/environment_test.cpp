@@ -112,15 +112,19 @@ TEST_CASE("the variables of the list travel to other hosts, and those that are n
   setenv("HF_TOKEN", "secret", 1);
   setenv("CUDA_VISIBLE_DEVICES", "1", 1);
   setenv("SOMETHING_ELSE", "x", 1);
+  setenv("HGTRAIN_JOB_SECRET", "of another job", 1);
   const auto plain = travelling_environment({});
   CHECK(plain.at("HF_TOKEN") == "secret");
   CHECK(plain.count("PATH") == 1);
   CHECK(plain.count("CUDA_VISIBLE_DEVICES") == 0);
   CHECK(plain.count("SOMETHING_ELSE") == 0);
+  CHECK(plain.count("HGTRAIN_JOB_SECRET") == 0);
   const auto named = travelling_environment({"CUDA_VISIBLE_DEVICES", "SOMETHING_ELSE"});
   CHECK(named.at("CUDA_VISIBLE_DEVICES") == "1");
   CHECK(named.at("SOMETHING_ELSE") == "x");
-  for (const char* name : {"HF_TOKEN", "CUDA_VISIBLE_DEVICES", "SOMETHING_ELSE"}) unsetenv(name);
+  for (const char* name :
+       {"HF_TOKEN", "CUDA_VISIBLE_DEVICES", "SOMETHING_ELSE", "HGTRAIN_JOB_SECRET"})
+    unsetenv(name);
   CHECK_THROWS_WITH(travelling_environment({"SOMETHING_ELSE"}),
                     "--export SOMETHING_ELSE: it is not set in this shell");
 }

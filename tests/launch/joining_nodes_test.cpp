@@ -1,5 +1,7 @@
 #include "joining_nodes.h"
 
+#include <thread>
+
 #include <catch2/catch.hpp>
 
 #include "agent_host.h"
@@ -133,4 +135,33 @@ TEST_CASE("if no node has dialled, the end of the job is reported to nobody") {
   waiting.nodes.dismiss(3, std::chrono::seconds(5), [&] { is_done = true; });
   CHECK(is_done);
   CHECK_FALSE(waiting.nodes.is_dismissing());
+}
+
+TEST_CASE("the number of a node that was left out is not given to another") {
+  auto hosts = three_nodes();
+  hosts[1].spec.name = "b";
+  hosts[1].is_left_out = true;
+  hosts[2].spec.name = "c";
+  Join join;
+  join.host = "d";
+  CHECK(free_number(join, hosts) == 2);
+  join.host = "b";
+  CHECK(free_number(join, hosts) == 1);
+}
+
+TEST_CASE("a node that replaces a silent one is not refused, because that may soon be lost") {
+  asio::io_context io;
+  MergedOutput console(io, {});
+  StreamPair stream;
+  auto hosts = three_nodes();
+  hosts[1].state = State::kHere;
+  hosts[1].link = std::make_unique<AgentLink>(
+      io, "b", std::move(stream.in[0]), std::move(stream.out[0]), console, AgentLink::Events{});
+  hosts[1].link->start_lease(std::chrono::seconds(15));
+  const Join same = newcomer(1, 3, 2).join, beyond = newcomer(3, 3, 2).join;
+  CHECK_FALSE(replaces_silent_node(same, hosts));
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  CHECK(replaces_silent_node(same, hosts));
+  CHECK_FALSE(replaces_silent_node(newcomer(2, 3, 2).join, hosts));
+  CHECK_FALSE(replaces_silent_node(beyond, hosts));
 }

@@ -6,6 +6,8 @@
 #include "hgtrain/base/file.h"
 
 #include "agent_host.h"
+#include "children.h"
+#include "stopped_tracer.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -140,4 +142,20 @@ TEST_CASE("a guard that somebody has stopped is continued, so that its worker's 
   kill(worker, SIGKILL);  // its child holds the output open
   CHECK(WTERMSIG(host.wait_for<Ended>().wait_status) == SIGKILL);
   host.wait_for<Gone>();
+}
+
+TEST_CASE("what a debugger holds when its guard is killed is named, and keeps nobody waiting") {
+  const Subreaping subreaping;
+  AgentHost host;
+  host.link->send(shell_ranks("echo pid=$$; echo guard=$PPID; exec sleep 1000"));
+  const pid_t worker = host.number("pid"), guard = host.number("guard");
+  StoppedTracer tracer(worker);
+  host.agent_keeps.insert(tracer.pid());
+  kill(guard, SIGKILL);
+  CHECK(host.wait_for<Ended>().lost_guard);
+  CHECK(has(host.wait_for<Notice>().text,
+            "a debugger or the kernel holds them: " + std::to_string(worker)));
+  tracer.end();
+  host.wait_for<Gone>();
+  CHECK(kill_other_children({}).empty());
 }

@@ -98,3 +98,14 @@ TEST_CASE("a failure that would be the same again ends the call") {
   CHECK(lines_in(folder / "calls") == 1);
   CHECK(run.notices.empty());
 }
+
+TEST_CASE("if ssh cannot be started again, that call has failed; the first time is an error") {
+  const FakeSsh ssh("/bin/rm \"$0\"; printf '" +
+                    std::string("kex_exchange_identification: read: "
+                                "Connection reset by peer") +
+                    "' >&2; exit 255");
+  std::string path = std::getenv("PATH");
+  setenv("PATH", path.substr(0, path.find(':')).c_str(), 1);
+  CHECK(CallsRun().ended == "cannot start ssh for host far: No such file or directory");
+  CHECK_THROWS_WITH(CallsRun(), "cannot start ssh for host far: No such file or directory");
+}

@@ -9,7 +9,9 @@
 
 #include <asio/post.hpp>
 
+#include "children.h"
 #include "fake_ssh.h"
+#include "stopped_tracer.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
 
@@ -141,4 +143,36 @@ TEST_CASE("a call that was closed can be destroyed by what is queued on the loop
   io.run();  // ends, because nothing waits for anything
   CHECK(events == 0);
   CHECK_FALSE(host);
+}
+
+TEST_CASE("what ssh has started, such as a ProxyCommand, ends with it and leaves no zombie") {
+  const Subreaping subreaping;
+  const FakeSsh ssh("sleep 1000 & echo pid=$! >&2; sh -c \"$last\"; exec sleep 1000");
+  std::optional<SshRun> run(std::in_place, "exit 0");
+  std::string said;
+  REQUIRE(eventually([&] { return (said = run->host->last_words()) != ""; }));
+  const pid_t proxy = std::atoi(said.c_str() + 4);
+  CHECK(is_alive(proxy));
+  run.reset();
+  CHECK_FALSE(is_alive(proxy));
+  CHECK_FALSE(children().contains(proxy));
+}
+
+TEST_CASE("a host that needs the program cannot be used if that can no longer be read here") {
+  const TemporaryFolder folder;
+  const std::string program = folder / "hgtrain", worker = folder / "hgtrain-worker";
+  const FakeSsh ssh("rm " + program + " " + worker + "; mkdir " + worker +
+                    "; HOME=" + folder.path() + " sh -c \"$last\"");
+  for (const std::string& path : {program, worker}) std::ofstream(path) << "#!/bin/sh\n";
+  asio::io_context io;
+  const ProgramFiles files(program);
+  std::string why;
+  const SshHost host(io, JobHost{.name = "far"}, files,
+                     {[](std::size_t) {}, [](OwnedFd, OwnedFd) {},
+                      [&](const std::string& reason) {
+                        why = reason;
+                        io.stop();
+                      }});
+  io.run();
+  CHECK_THAT(why, Catch::Contains(worker));
 }

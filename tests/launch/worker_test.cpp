@@ -13,12 +13,13 @@ namespace {
 
 /// One worker on a loop of its own, and what it sent, except for its heartbeats.
 struct Run {
-  explicit Run(const std::vector<std::string>& argv, std::vector<std::string> env = {}) {
+  explicit Run(const std::vector<std::string>& argv, std::vector<std::string> env = {},
+               OutputSink* console = nullptr) {
     env.insert(env.end(), {"RANK=0", "WORLD_SIZE=1", "PATH=/usr/bin:/bin", "HGTRAIN_CONTROL_FD=3",
                            "HGTRAIN_JOB_KEY=" + key.hex()});
     worker.emplace(
         io, 0, spawn_guarded(0, argv[0], argv, env), key, store, RankOutput({"", 0, nullptr, {}}),
-        nullptr,
+        console,
         Worker::Events{[this](Worker&) { events.push_back("ended"); },
                        [this](Worker&) {
                          events.push_back("gone");
@@ -84,4 +85,21 @@ TEST_CASE("a process outside that holds the output open does not keep a worker f
   run.worker->signal(SIGKILL);
   run.io.run();
   CHECK(run.worker->is_gone());
+}
+
+namespace {
+
+struct FullConsole final : OutputSink {
+  void write(int, Stream, std::string_view) override {}
+  void end(int) override {}
+  bool is_full() const override { return true; }
+};
+
+}  // namespace
+
+TEST_CASE("what a worker printed last is in its log even if the console takes nothing any more") {
+  FullConsole console;
+  Run run({"/bin/sh", "-c", "echo the reason >&2; exit 3"}, {}, &console);
+  run.io.run();
+  CHECK(run.worker->last_lines() == std::vector<std::string>{"the reason"});
 }
