@@ -60,7 +60,10 @@ bool has_open(const fs::path& process, const std::string& what) {
 }  // namespace
 
 MasterPort::MasterPort(int wanted) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  if (fd_.get() < 0) refuse(wanted, errno);
+  if (fd_.get() < 0)
+    throw Error(ErrorKind::kDevice,
+                fmt::format("no socket for MASTER_PORT: {}", std::strerror(errno)),
+                errno == EMFILE ? "raise the limit with `ulimit -n`" : "");
   const int on = 1;
   sockaddr_in address{};
   address.sin_family = AF_INET;
