@@ -200,7 +200,7 @@ class NodesTest(HostsCase):
         second = start(1, before=f'mount -t tmpfs -o ro tmpfs {logs}')
         (out, err), _ = [node.communicate(timeout=120) for node in (first, second)]
         self.assertIn('host b is left out for the rest of the job: on host b logs cannot be written', err)
-        self.assertEqual((out, [first.returncode, second.returncode]), ('[r0] 1 0 a\n', [0, 0]), err)
+        self.assertEqual((out, [first.returncode, second.returncode]), ('1 0 a\n', [0, 0]), err)
 
 
 if __name__ == '__main__':
