@@ -374,19 +374,31 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
     failure.hint = fmt::format(
         "each host ends its part of a job if it hears nothing from the launcher for {:.0f} s",
         std::chrono::duration<double>(link.lease()).count());
-  } else if (const auto silent = silent_hosts(); silent.size() > 1) {
-    failure.message =
-        fmt::format("nothing has come from any host ({}) for {:g} s", fmt::join(silent, ", "),
-                    std::chrono::duration<double>(link.lease()).count());
-    failure.hint =
-        fmt::format("most likely, the network of this machine, {}, has failed", host_name());
-    for (auto& [key, earlier] : record_.failures) {
-      if (earlier.rank >= 0) continue;
-      earlier.message = failure.message;
-      earlier.hint = failure.hint;
-    }
+  } else {
+    blame_own_network(failure);
   }
   end_host(host, failure);
+}
+
+/// No host is to blame if nothing comes from any of several, or this machine knows what keeps it
+/// from reaching the lost one.
+void Coordinator::blame_own_network(Failure& failure) {
+  const auto silent = silent_hosts();
+  const HostRanks& host = hosts_[static_cast<std::size_t>(failure.host)];
+  const std::string why = silent.empty() || host.address.empty() ? "" : why_cut_off(host.address);
+  if (silent.size() < 2 && why.empty()) return;
+  failure.message =
+      fmt::format("nothing has come from any host ({}) for {:g} s", fmt::join(silent, ", "),
+                  std::chrono::duration<double>(host.link->lease()).count());
+  failure.hint =
+      why.empty()
+          ? fmt::format("most likely, the network of this machine, {}, has failed", host_name())
+          : fmt::format("the network of this machine, {}, has failed: {}", host_name(), why);
+  for (auto& [key, earlier] : record_.failures) {
+    if (earlier.rank >= 0) continue;
+    earlier.message = failure.message;
+    earlier.hint = failure.hint;
+  }
 }
 
 bool Coordinator::has_ranks(const AgentLink& link) const {

@@ -95,6 +95,7 @@ class Coordinator {
   void on_not_spawned(const AgentLink& link, Error error);
   void fail(const Failure& failure);
   void end_host(std::size_t host, const Failure& failure);
+  void blame_own_network(Failure& failure);
   std::vector<std::string> silent_hosts() const;
   Failure with_host(Failure failure) const;
   bool has_ranks(const AgentLink& link) const;  ///< that are not gone

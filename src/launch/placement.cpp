@@ -43,8 +43,8 @@ std::vector<HostRanks> place_ranks(const std::vector<RosterHost>& hosts,
   int first_rank = 0;
   for (const RankRange& range : world) {
     const RosterHost& host = hosts[range.host];
-    HostRanks& ranks =
-        out.emplace_back(HostRanks{host.link.get(), first_rank, range.workers, host.spec});
+    HostRanks& ranks = out.emplace_back(
+        HostRanks{host.link.get(), first_rank, range.workers, host.spec, host.address});
     ranks.spec.workers = range.workers;
     if (!ranks.spec.devices.empty())
       ranks.spec.devices.resize(static_cast<std::size_t>(range.workers));

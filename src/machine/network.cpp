@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <net/if.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/host.h"
@@ -35,11 +36,11 @@ int number_of(const fs::path& file) {
   return std::max(number, 0);
 }
 
-/// Interface -> its numeric addresses.
-std::map<std::string, std::vector<std::string>> addresses() {
-  std::map<std::string, std::vector<std::string>> out;
+/// Calls `visit(interface, numeric address, flags of the interface)` for each address.
+template <class Visit>
+void for_each_address(Visit visit) {
   ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return out;
+  if (::getifaddrs(&list) != 0) return;
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
     if (at->ifa_addr == nullptr) continue;
     const int family = at->ifa_addr->sa_family;
@@ -48,9 +49,17 @@ std::map<std::string, std::vector<std::string>> addresses() {
     const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     if (::getnameinfo(at->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
         0)
-      out[at->ifa_name].emplace_back(text.data());
+      visit(at->ifa_name, std::string(text.data()), at->ifa_flags);
   }
   ::freeifaddrs(list);
+}
+
+/// Interface -> its numeric addresses.
+std::map<std::string, std::vector<std::string>> addresses() {
+  std::map<std::string, std::vector<std::string>> out;
+  for_each_address([&](const char* name, const std::string& address, unsigned) {
+    out[name].push_back(address);
+  });
   return out;
 }
 
@@ -100,6 +109,20 @@ std::string interface_with(const std::string& address) {
   for (const auto& [name, list] : addresses())
     if (std::ranges::find(list, address) != list.end()) return name;
   return "";
+}
+
+std::string why_cut_off(const std::string& address) {
+  std::string own, out;
+  try {
+    own = address_towards(address);
+  } catch (const Error&) {
+    return "it has no route to " + address;
+  }
+  for_each_address([&](const char* name, const std::string& other, unsigned flags) {
+    if (other == own && (flags & IFF_RUNNING) == 0)
+      out = fmt::format("its interface {} has no link", name);
+  });
+  return out;
 }
 
 std::string address_of(const std::string& name) {

@@ -80,7 +80,11 @@ std::string name_of(const void* address) {
 std::string stack_of(pid_t thread) {
   auto* const question = new Question;
   ::sem_init(&question->answered, 0, 0);
-  if (!ask(thread, *question)) return fmt::format("thread {} does not answer\n", thread);
+  if (!ask(thread, *question)) {
+    static auto* const unanswered = new std::vector<Question*>;
+    unanswered->push_back(question);  // the thread may still answer, even when the process ends
+    return fmt::format("thread {} does not answer\n", thread);
+  }
   std::string out = fmt::format("thread {} is in\n", thread);
   for (int i = question->depth - 1; i >= std::min(kOwnFrames, question->depth); --i)
     out += fmt::format("  {}\n", name_of(question->frames[static_cast<std::size_t>(i)]));

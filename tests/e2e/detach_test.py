@@ -50,6 +50,14 @@ class DetachTest(HostsCase):
         self.assertEqual((self.work / 'apart/rank_3.log').read_text(), '3 on b\ngone\n')
         self.assertRegex((self.work / 'apart/detached.log').read_text(), 'gone')
 
+    def test_a_first_host_that_loses_its_network_blames_no_other(self):
+        self.run_on_hosts('--detach', '--log_dir', 'cut', '--', 'sleep', '1000')
+        with self.hosts.unreachable('a'):
+            self.assertEqual(self.wait_for_end('cut')['exit_code'], 6)
+        said = (self.work / 'cut/detached.log').read_text()
+        self.assertIn('nothing has come from any host (b) for 15 s', said)
+        self.assertIn('hint: the network of this machine, a, has failed: its interface eth0 has no link', said)
+
     def test_it_is_stopped_on_its_first_host(self):
         self.run_on_hosts('--detach', '--log_dir', 'stopped', '--', 'sleep', '1000', hosts='a')
         self.assertIn('stopped, exit code 143', self.there('a', PROGRAM, 'stop', 'stopped'))

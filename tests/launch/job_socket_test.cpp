@@ -181,6 +181,7 @@ TEST_CASE("what the console shows reaches all watchers, and a slow one learns ho
   const TemporaryFolder folder;
   std::string seen;
   std::uint64_t taken = 0, missed = 0;
+  std::atomic<bool> watches = false;
   std::thread watcher;
   const std::string block(100'000, 'x');
   {
@@ -188,7 +189,6 @@ TEST_CASE("what the console shows reaches all watchers, and a slow one learns ho
     const OwnedFd slow = connected(folder.path());
     const std::string request = frame_of(AskConsole{});
     REQUIRE(send(slow.get(), request.data(), request.size(), MSG_NOSIGNAL) > 0);
-    std::atomic<bool> watches = false;
     watcher = std::thread([&, client = JobClient::connect(folder.path())]() mutable {
       client->watch_console([&](bool is_error, std::uint64_t left_out, std::string_view text) {
         watches = true;

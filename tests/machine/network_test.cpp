@@ -1,5 +1,10 @@
 #include "hgtrain/machine/network.h"
 
+#include <cstdlib>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include "support/put_file.h"
@@ -68,4 +73,27 @@ TEST_CASE("a machine without a network is not an error") {
   const Network none = look_at_network("/nonexistent");
   CHECK(none.interfaces.empty());
   CHECK(none.infiniband.empty());
+}
+
+TEST_CASE("a machine knows that it cannot reach an address without a route, or without a link") {
+  constexpr int kNoNamespace = 77;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNET) != 0) _exit(kNoNamespace);
+    const auto why_after = [](const char* command) {
+      if (std::system(command) != 0) _exit(kNoNamespace);
+      return why_cut_off("10.9.8.1");
+    };
+    const bool is_right =
+        why_after("true") == "it has no route to 10.9.8.1" &&
+        why_after(
+            "ip link add v type veth peer name w && ip addr add 10.9.8.7/24 dev v && "
+            "ip link set v up") == "its interface v has no link" &&
+        why_after("ip link set w up").empty();
+    _exit(is_right ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  if (WEXITSTATUS(status) == kNoNamespace) return;  // that takes privileges, and iproute2
+  CHECK(status == 0);
 }
