@@ -1,6 +1,7 @@
 #include "job_group.h"
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -65,8 +66,11 @@ struct Paths {
   const int all = open(paths.kill.c_str(), O_WRONLY);  // since Linux 5.14
   if (all >= 0) (void)!write(all, "1", 1);
   constexpr int kTries = 1000;  // ten seconds: what is left then is stuck in the kernel
-  for (int i = 0; i < kTries && kill_all_in(paths.procs.c_str()); ++i) poll(nullptr, 0, 10);
-  rmdir(paths.group.c_str());
+  for (int i = 0; i < kTries; ++i, poll(nullptr, 0, 10)) {
+    if (kill_all_in(paths.procs.c_str())) continue;
+    // Who is just dying is in no list, but keeps the group busy.
+    if (rmdir(paths.group.c_str()) == 0 || errno != EBUSY) break;
+  }
   _exit(0);
 }
 
