@@ -303,6 +303,7 @@ std::optional<int> start_nodes(HostFlags flags, std::vector<std::string> exports
   const bool has_secret =
       !flags.job_secret_file.empty() || !flags.job_secret_env.empty() || std::getenv(kSecret);
   if (nodes > 1 && !has_secret) setenv(kSecret, JobKey::random().hex().c_str(), 1);
+  if (std::getenv(kSecret)) exports.emplace_back(kSecret);
   for (const auto& [name, value] : variables_of_files(flags)) {
     setenv(name.c_str(), value.c_str(), 1);
     exports.push_back(name);

@@ -145,6 +145,14 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
         "ssh-copy-id, or start ssh-agent",
         login);
   if (says("there is no program")) return "install the same hgtrain at the same path on every host";
+  if (says(kNoAnswer))
+    return fmt::format("a start-up file of its login shell may wait for input: `{} true` must end",
+                       login);
+  if (says(kNoWord))
+    return fmt::format(
+        "a start-up file of its login shell may end it: `{} true; echo $?` must "
+        "print 0",
+        login);
   if (says("login shell"))
     return fmt::format("`{} true` must work: the user needs a shell there (chsh), not nologin",
                        login);

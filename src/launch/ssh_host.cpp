@@ -133,7 +133,7 @@ SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& 
   errors_.native_non_blocking(true);
   deadline_.expires_after(kStartLimit);
   deadline_.async_wait([this](const std::error_code& error) {
-    if (!error) fail(fmt::format("it did not answer within {} s", kStartLimit.count()));
+    if (!error) fail(fmt::format("{} {} s", kNoAnswer, kStartLimit.count()));
   });
   watch_output();
   watch_errors();
@@ -269,7 +269,7 @@ std::string SshHost::why_ended() {
   if (const std::string said = last_words(); !said.empty()) return said;
   if (is_sending_) return "its shell ended while the program was sent there";
   const std::string& noise = line_.empty() ? last_noise_ : line_;
-  if (noise.empty()) return "ssh ended without a word";
+  if (noise.empty()) return kNoWord;
   return "its login shell starts no program, and says: " + noise;
 }
 

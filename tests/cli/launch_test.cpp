@@ -369,6 +369,7 @@ TEST_CASE("hosts get the variables of DeepSpeed's files") {
   CHECK(with({"--num_workers", "1"}).out == "/\n");
   const Launch mpirun = with({"--launcher", "openmpi", "--hosts", "a,b", "--dry_run"});
   CHECK(mpirun.out.find(" -x ONE ") != std::string::npos);
+  CHECK(mpirun.out.find(" -x HGTRAIN_JOB_SECRET ") != std::string::npos);
   CHECK(mpirun.out.find("secret") == std::string::npos);
   std::ofstream(work / ".deepspeed_env") << "TWO=1\nTHREE\n";
   const Launch wrong = with({"--hosts", "a:1"});

@@ -95,6 +95,9 @@ TEST_CASE("each way in which ssh fails is recognised and has its own hint") {
 
 TEST_CASE("a login shell that starts nothing has a hint of its own") {
   CHECK_THAT(hint_for_ssh({.name = "a"}, kTooMuchNoise), Catch::Contains("~/.bashrc"));
+  CHECK_THAT(hint_for_ssh({.name = "a"}, kNoWord), Catch::Contains("`ssh a true; echo $?`"));
+  CHECK_THAT(hint_for_ssh({.name = "a"}, std::string(kNoAnswer) + " 30 s"),
+             Catch::Contains("may wait for input: `ssh a true` must end"));
   CHECK_THAT(hint_for_ssh({.name = "a"}, "its login shell starts no program, and says: no"),
              Catch::Contains("chsh"));
 }
