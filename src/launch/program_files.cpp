@@ -101,7 +101,9 @@ std::string send_line(const std::string& nonce) {
 
 std::string start_script(const ProgramFiles& files, const std::string& nonce,
                          const std::string& words, std::int64_t cache_kib) {
-  const std::string start = "printf \"\\n%s\\n\" " + nonce + "; exec \"$p\" " + words;
+  const std::string start = "printf \"\\n%s\\n\" " + nonce +
+                            "; while read -r l; do [ -z \"$l\" ] || break; done; exec \"$p\" " +
+                            words;
   if (files.hashes().empty())
     return "p=$0; [ -x \"$p\" ] || { echo \"there is no program $0 on this host\" >&2; exit 127; "
            "}; " +
@@ -127,7 +129,7 @@ std::string start_script(const ProgramFiles& files, const std::string& nonce,
              "if whole \"$b\" 2>/dev/null; then :; else "
              "m=$(mkdir -p \"$t/lib\" 2>&1) || fail \"the program cannot be sent: $m\"; "
              "printf \"\\n%s\\n\" {}; "
-             "while read -r size name; do case $name in end) break;; esac; "
+             "while read -r size name; do case $name in \"\") continue;; end) break;; esac; "
              "m=$(head -c \"$size\" 2>&1 > \"$t/$name\") || "
              "fail \"the program cannot be sent to $t: $m\"; done; "
              "(cd \"$t\" && sha256sum -c --status SHA256SUMS) || "

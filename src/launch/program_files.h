@@ -36,12 +36,14 @@ class ProgramFiles {
 
 /// The script for /bin/sh on the other host, whose $0 is files.program(). It starts that program
 /// with `words` if it is of this build, or else the one in its cache; without that, it prints a
-/// line with send_line(nonce) and takes the payload from stdin. It prints a line with the nonce
-/// before the program starts. It has one line and no '!', so that csh can pass it on.
+/// line with send_line(nonce) and takes the payload from stdin. It prints a line with the nonce,
+/// and waits for the line kStartLine before the program starts. Empty lines before the payload and
+/// before kStartLine mean nothing. It has one line and no '!', so that csh can pass it on.
 /// If the cache then takes more than `cache_kib`, the builds that were used longest ago go; so does
 /// what an interrupted transfer has left.
 std::string start_script(const ProgramFiles& files, const std::string& nonce,
                          const std::string& words = "agent", std::int64_t cache_kib = 512 << 10);
 std::string send_line(const std::string& nonce);
+inline constexpr const char* kStartLine = "start\n";
 
 }  // namespace hgt

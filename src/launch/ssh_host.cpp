@@ -32,6 +32,7 @@ constexpr std::size_t kMaxNoise = 64 << 10;      // of a shell's start-up files,
 constexpr std::size_t kMaxErrorText = 4 << 10;   // of stderr that is kept
 constexpr std::chrono::seconds kStartLimit{30};  // with the login
 constexpr std::chrono::minutes kSendLimit{10};   // of the program
+constexpr std::chrono::seconds kFirstPrompt{2}, kNextPrompt{1};
 
 [[noreturn]] void throw_cannot_start(const std::string& name, int error_number) {
   throw Error(ErrorKind::kDevice,
@@ -100,7 +101,8 @@ SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& 
       input_(io),
       output_(io),
       errors_(io),
-      deadline_(io) {
+      deadline_(io),
+      prompt_timer_(io) {
   Pipe in(host.name), out(host.name), errors(host.name);
   std::vector<std::string> words = ssh_command(host, program_, nonce_, purpose, connect_limit);
   std::vector<char*> argv;
@@ -135,8 +137,24 @@ SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& 
   deadline_.async_wait([this](const std::error_code& error) {
     if (!error) fail(fmt::format("{} {} s", kNoAnswer, kStartLimit.count()));
   });
+  prompt(kFirstPrompt);
   watch_output();
   watch_errors();
+}
+
+/// A start-up file of the login shell may wait for a line.
+void SshHost::prompt(std::chrono::seconds after) {
+  prompt_timer_.expires_after(after);
+  prompt_timer_.async_wait([this](const std::error_code& error) {
+    if (error || is_open_ || is_sending_ || !input_.is_open()) return;
+    write_line("\n");
+    prompt(kNextPrompt);
+  });
+}
+
+/// If nobody reads it any more, ssh's stdout ends, too.
+void SshHost::write_line(std::string_view line) {
+  (void)!::write(input_.native_handle(), line.data(), line.size());
 }
 
 void SshHost::kill() const {
@@ -145,6 +163,7 @@ void SshHost::kill() const {
 
 void SshHost::close() {
   deadline_.cancel();
+  prompt_timer_.cancel();
   for (Descriptor* stream : {&input_, &output_, &errors_}) stream->close();
 }
 
@@ -199,6 +218,8 @@ void SshHost::read_output() {
     if (line == nonce_) {
       is_open_ = true;
       deadline_.cancel();
+      prompt_timer_.cancel();
+      write_line(kStartLine);
       return events_.ready(OwnedFd(output_.release()), OwnedFd(input_.release()));
     }
     if (!line.empty()) last_noise_ = line;
@@ -276,6 +297,7 @@ std::string SshHost::why_ended() {
 void SshHost::fail(const std::string& why) {
   if (std::exchange(is_open_, true)) return;
   deadline_.cancel();
+  prompt_timer_.cancel();
   output_.close();
   events_.failed(why);
 }

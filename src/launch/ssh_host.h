@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -29,8 +30,8 @@ inline constexpr std::chrono::seconds kConnectLimit{4}, kLongConnectLimit{10};
 /// The agent of another host, or a RemoteCommand there, started by ssh: ssh's stdin and stdout are
 /// the stream to it, so nothing has to listen, and ssh does login and encryption. The user's
 /// ssh_config, keys, agent and jump hosts work. What the remote shell prints before the agent
-/// starts is discarded, and nothing is sent before, so that a start-up file which reads stdin gets
-/// none of it.
+/// starts is discarded. Nothing of the stream is sent before, so that a start-up file which reads
+/// stdin gets none of it, but only an empty line a second if it makes the host late.
 ///
 /// ssh runs in a session of its own: Ctrl-C does not reach it. It is killed when this is destroyed,
 /// and with it what it has started, such as a ProxyCommand.
@@ -81,6 +82,8 @@ class SshHost {
   void send_program();
   std::string why_ended();
   void fail(const std::string& why);
+  void prompt(std::chrono::seconds after);
+  void write_line(std::string_view line);
   int reap();
 
   const ProgramFiles& program_;
@@ -91,6 +94,7 @@ class SshHost {
   Descriptor output_;
   Descriptor errors_;
   asio::steady_timer deadline_;
+  asio::steady_timer prompt_timer_;
   std::string line_;        // incomplete line of stdout
   std::string last_noise_;  // the last whole line before the nonce
   std::size_t discarded_ = 0;

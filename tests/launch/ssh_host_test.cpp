@@ -68,6 +68,18 @@ TEST_CASE("what the login shell prints first is not part of the stream") {
   CHECK(run.read_all() == "I am an agent");
 }
 
+TEST_CASE("a start-up file that waits for input gets empty lines, and nothing of the stream") {
+  const TemporaryFolder folder;
+  const FakeSsh ssh("read one; read two; echo \"$one,$two\" > " + (folder / "seen") +
+                    "; sh -c \"$last\"");
+  SshRun run("cat");
+  REQUIRE(run.why == "");
+  REQUIRE(write(run.input.get(), "a frame", 7) == 7);
+  run.input = OwnedFd();
+  CHECK(run.read_all() == "a frame");
+  CHECK(contents(folder / "seen") == ",\n");
+}
+
 TEST_CASE("a host that cannot be used says why") {
   SECTION("ssh fails") {
     const FakeSsh ssh("echo 'ssh: connect to host far port 22: Connection refused' >&2; exit 255");
