@@ -424,10 +424,10 @@ bool Coordinator::are_gone() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const RankView& r) { return r.is_gone; });
 }
 
-/// Adds what is known of its host.
+/// Adds what is known of its host. When a host was lost is known by this machine's clock.
 Failure Coordinator::with_host(Failure failure) const {
-  if (failure.rank >= 0)
-    failure.host = static_cast<int>(ranks_[static_cast<std::size_t>(failure.rank)].host);
+  if (failure.rank < 0) return failure;
+  failure.host = static_cast<int>(ranks_[static_cast<std::size_t>(failure.rank)].host);
   failure.uncertainty_ns = hosts_[static_cast<std::size_t>(failure.host)].link->uncertainty_ns();
   return failure;
 }

@@ -46,8 +46,8 @@ std::string interface_with(const std::string& address);
 std::string address_towards(const std::string& host);
 
 /// What keeps this machine from reaching a numeric address, as far as it knows without sending
-/// anything: "its interface eth0 has no link" if a cable is out or a switch is off, "it has no route
-/// to 10.0.0.7"; "" = nothing that it knows.
+/// anything: "its interface eth0 has no link" if a cable is out or a switch is off, "it has no
+/// route to 10.0.0.7"; "" = nothing that it knows.
 std::string why_cut_off(const std::string& address);
 
 /// The numeric address of the interface `name` of this machine, IPv4 if it has one; "" of "".
