@@ -28,8 +28,6 @@
 namespace hgt {
 namespace {
 
-constexpr const char* kSecret = "HGTRAIN_JOB_SECRET";
-
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value ? value : "";
@@ -300,10 +298,10 @@ std::optional<int> start_nodes(HostFlags flags, std::vector<std::string> exports
   const std::vector<JobHost> hosts = is_slurm ? std::vector<JobHost>() : hosts_to_start(flags);
   const int nodes = is_slurm ? nodes_to_start(flags) : static_cast<int>(hosts.size());
   if (!flags.job_secret_env.empty()) exports.push_back(flags.job_secret_env);
-  const bool has_secret =
-      !flags.job_secret_file.empty() || !flags.job_secret_env.empty() || std::getenv(kSecret);
-  if (nodes > 1 && !has_secret) setenv(kSecret, JobKey::random().hex().c_str(), 1);
-  if (std::getenv(kSecret)) exports.emplace_back(kSecret);
+  const bool has_secret = !flags.job_secret_file.empty() || !flags.job_secret_env.empty() ||
+                          std::getenv(kJobSecretVariable);
+  if (nodes > 1 && !has_secret) setenv(kJobSecretVariable, JobKey::random().hex().c_str(), 1);
+  if (std::getenv(kJobSecretVariable)) exports.emplace_back(kJobSecretVariable);
   for (const auto& [name, value] : variables_of_files(flags)) {
     setenv(name.c_str(), value.c_str(), 1);
     exports.push_back(name);

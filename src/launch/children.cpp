@@ -23,12 +23,8 @@ std::set<pid_t> kill_other_children(const std::set<pid_t>& keep) {
     const auto reaped =
         std::ranges::count_if(others, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) > 0; });
     if (others.empty() || tries == kTries) return others;
-    if (reaped > 0) {
-      tries = 0;
-      continue;
-    }
-    ++tries;
-    usleep(kPauseUs);
+    tries = reaped > 0 ? 0 : tries + 1;
+    if (tries > 0) usleep(kPauseUs);
   }
 }
 

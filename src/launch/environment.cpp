@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/launch/host_choice.h"
 #include "hgtrain/machine/resources.h"
 
 extern char** environ;
@@ -140,7 +141,7 @@ std::map<std::string, std::string> travelling_environment(const std::vector<std:
   const auto travels = [&](const std::string& name) {
     if (std::find(exports.begin(), exports.end(), name) != exports.end()) return true;
     // The numbers of another machine's GPUs mean nothing, and no worker may see the secret.
-    if (name == "CUDA_VISIBLE_DEVICES" || name == "HGTRAIN_JOB_SECRET") return false;
+    if (name == "CUDA_VISIBLE_DEVICES" || name == kJobSecretVariable) return false;
     return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
            std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
                        [&](const char* beginning) { return name.starts_with(beginning); });

@@ -68,7 +68,7 @@ std::string secret_in_variable(const std::string& name) {
 
 std::string take_job_secret(const HostFlags& flags) {
   const std::string variable =
-      flags.job_secret_env.empty() ? "HGTRAIN_JOB_SECRET" : flags.job_secret_env;
+      flags.job_secret_env.empty() ? kJobSecretVariable : flags.job_secret_env;
   std::string secret = secret_in_variable(variable);  // even if a file is named: no worker gets it
   if (!flags.job_secret_file.empty()) secret = secret_in_file(flags.job_secret_file);
   secret.erase(secret.find_last_not_of("\r\n\t ") + 1);

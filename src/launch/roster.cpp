@@ -283,7 +283,7 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
 void Roster::on_facts(Host& host, const HostFacts& facts) {
   if (host.state != State::kCalled) return;  // it cannot be used
   host.facts = facts;
-  if (host.ssh ? has_begun_ || !ranks_.has_range(host) : host.carrier && has_begun_)
+  if (has_begun_ || (host.ssh && !ranks_.has_range(host)))
     if (const std::string lacks = why_lacking(host); !lacks.empty()) return put_aside(host, lacks);
   host.state = State::kHere;
   host.lacks.clear();

@@ -161,9 +161,13 @@ void SshHost::kill() const {
   if (pid_ > 0) ::kill(-pid_, SIGKILL);  // not reaped before the end, so the number is its own
 }
 
-void SshHost::close() {
+void SshHost::cancel_timers() {
   deadline_.cancel();
   prompt_timer_.cancel();
+}
+
+void SshHost::close() {
+  cancel_timers();
   for (Descriptor* stream : {&input_, &output_, &errors_}) stream->close();
 }
 
@@ -217,8 +221,7 @@ void SshHost::read_output() {
     if (!output_.is_open()) return;
     if (line == nonce_) {
       is_open_ = true;
-      deadline_.cancel();
-      prompt_timer_.cancel();
+      cancel_timers();
       write_line(kStartLine);
       return events_.ready(OwnedFd(output_.release()), OwnedFd(input_.release()));
     }
@@ -296,8 +299,7 @@ std::string SshHost::why_ended() {
 
 void SshHost::fail(const std::string& why) {
   if (std::exchange(is_open_, true)) return;
-  deadline_.cancel();
-  prompt_timer_.cancel();
+  cancel_timers();
   output_.close();
   events_.failed(why);
 }

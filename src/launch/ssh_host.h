@@ -82,6 +82,7 @@ class SshHost {
   void send_program();
   std::string why_ended();
   void fail(const std::string& why);
+  void cancel_timers();
   void prompt(std::chrono::seconds after);
   void write_line(std::string_view line);
   int reap();

@@ -97,7 +97,7 @@ struct FullConsole final : OutputSink {
 
 }  // namespace
 
-TEST_CASE("what a worker printed last is in its log even if the console takes nothing any more") {
+TEST_CASE("what a worker printed last is read even if the console takes nothing any more") {
   FullConsole console;
   Run run({"/bin/sh", "-c", "echo the reason >&2; exit 3"}, {}, &console);
   run.io.run();

@@ -15,6 +15,9 @@ class OwnedFd;
 /// In place of its number: the node takes any number that is free when it joins.
 inline constexpr int kAnyNode = -1;
 
+/// The variable with the job's secret, unless HostFlags::job_secret_env names another one.
+inline constexpr const char* kJobSecretVariable = "HGTRAIN_JOB_SECRET";
+
 /// The flags about the hosts of a job as the user typed them; "" or 0 = not given.
 struct HostFlags {
   std::string hosts = {};     ///< parse_hosts()
