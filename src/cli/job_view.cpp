@@ -1,7 +1,7 @@
 #include "job_view.h"
 
 #include <algorithm>
-#include <fstream>
+#include <chrono>
 #include <iostream>
 #include <optional>
 #include <utility>
@@ -25,11 +25,9 @@ namespace hgt {
 namespace {
 
 /// RUN/logs/console.log, to append to. Error(kData) if it cannot be written.
-std::ofstream open_log(const std::string& run_dir) {
-  const std::string path = run_dir + "/logs/console.log";
+File open_log(const std::string& run_dir) {
   make_folders(run_dir + "/logs");
-  File::open(path, O_WRONLY | O_CREAT);  // refuses a pipe, which a stream would wait for
-  return std::ofstream(path, std::ios::app);
+  return File::open(run_dir + "/logs/console.log", O_WRONLY | O_CREAT | O_APPEND);
 }
 
 /// The state of a run's branch on the disk. Damage is ignored here, because the workers report it.
@@ -58,7 +56,14 @@ JobView::JobView(std::string run_dir, bool holds_run, RunFile run, ConsoleStyle 
       run_(std::move(run)),
       lower_rates_(std::move(lower_rates)),
       log_(open_log(run_dir_)),
-      console_(std::cerr, style, (options.log = &log_, options)),
+      console_(std::cerr, style,
+               (
+                   options.copy =
+                       [this, copy = options.copy](std::string_view line) {
+                         add_to_log(line);
+                         if (copy) copy(line);
+                       },
+                   options)),
       total_steps_(options.plan.total_steps) {
   log(fmt::format("{} {}\n", run_.started_at, shell_line(run_.command)));
   if (const auto saved = Branch(run_dir_).newest) {
@@ -69,7 +74,12 @@ JobView::JobView(std::string run_dir, bool holds_run, RunFile run, ConsoleStyle 
   if (!holds_run_) write_run_file(run_dir_, run_, console_.summary());
 }
 
+JobView::~JobView() {
+  wait_for_writes();
+}
+
 void JobView::event(int rank, std::string_view kind, const nlohmann::json& body) {
+  report_failed_writes();
   if (kind == "spawned" && next_world_) {
     run_.workers = next_world_->workers;
     run_.layout = next_world_->layout;
@@ -147,7 +157,18 @@ void JobView::print(const std::string& text) {
 }
 
 void JobView::log(const std::string& text) {
-  log_ << printable(text) << std::flush;  // the console says if that fails
+  add_to_log(printable(text));
+}
+
+void JobView::add_to_log(std::string_view text) {
+  add([this, text = std::string(text)] {
+    try {
+      if (log_) log_->write(text);
+    } catch (const Error&) {
+      log_.reset();
+      throw Error(ErrorKind::kData, "the console log can no longer be written, and ends here");
+    }
+  });
 }
 
 void JobView::finish(Verdict verdict) {
@@ -171,11 +192,15 @@ void JobView::finish(Verdict verdict) {
   const bool mend_first = verdict.exit_code == static_cast<int>(ErrorKind::kConfig) ||
                           (verdict.exit_code == static_cast<int>(ErrorKind::kData) && !started_);
   if (verdict.outcome != Outcome::kDone && !mend_first) print(how_to_resume(verdict));
+  wait_for_writes();
+  report_failed_writes();
 }
 
 void JobView::cannot_start(const Error& why) {
   conclude(run_, why);
   write();
+  wait_for_writes();
+  report_failed_writes();
 }
 
 std::string JobView::how_to_resume(const Verdict& verdict) const {
@@ -223,10 +248,30 @@ std::string JobView::how_to_resume(const Verdict& verdict) const {
 
 void JobView::write() {
   if (holds_run_ && !started_) return;
-  try {
-    write_run_file(run_dir_, run_, console_.summary());
-  } catch (const Error& e) {  // a full disk ends no training
-    console_.notice(e.message());
+  add([dir = run_dir_, run = run_, summary = console_.summary()] {
+    write_run_file(dir, run, summary);
+  });
+}
+
+void JobView::add(std::function<void()> write) {
+  writes_.push_back(disk_.run(std::move(write)));
+}
+
+void JobView::wait_for_writes() {
+  for (const std::future<void>& write : writes_) write.wait();
+}
+
+/// A full disk ends no training.
+void JobView::report_failed_writes() {
+  while (!writes_.empty() &&
+         writes_.front().wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    std::future<void> write = std::move(writes_.front());
+    writes_.pop_front();
+    try {
+      write.get();
+    } catch (const Error& e) {
+      console_.notice(e.message());
+    }
   }
 }
 

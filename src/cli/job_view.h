@@ -1,6 +1,8 @@
 #pragma once
 
-#include <fstream>
+#include <deque>
+#include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +11,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/task_pool.h"
 #include "hgtrain/launch/verdict.h"
 #include "hgtrain/report/console.h"
 #include "hgtrain/report/run_file.h"
@@ -24,6 +28,8 @@ class JobView {
   /// learning rates with lower values, to resume a run that diverged. `style` is that of stderr.
   JobView(std::string run_dir, bool holds_run, RunFile run, ConsoleStyle style,
           Console::Options options, std::vector<std::pair<std::string, std::string>> lower_rates);
+  /// Waits until all is written.
+  ~JobView();
 
   /// print() shows lines to the user, on the console and in its log; log() only logs lines that the
   /// user has seen before.
@@ -49,20 +55,27 @@ class JobView {
   void on_started(const nlohmann::json& body);
   void go_back(const std::string& checkpoint);
   std::string how_to_resume(const Verdict& verdict) const;
+  void add_to_log(std::string_view text);
   void write();
+  void add(std::function<void()> write);
+  void wait_for_writes();
+  void report_failed_writes();
 
   const std::string run_dir_;
   const bool holds_run_;
   RunFile run_;
   std::optional<RunFile> next_world_;  ///< of an attempt of which no rank runs yet
   const std::vector<std::pair<std::string, std::string>> lower_rates_;
-  std::ofstream log_;  ///< RUN/logs/console.log
+  std::optional<File> log_;  ///< RUN/logs/console.log, used by disk_ only; none: writing failed
   Console console_;
   std::string at_start_;
   std::string goes_back_to_;
   const std::int64_t total_steps_;
   bool started_ = false;
   bool has_begun_ = false;
+  std::deque<std::future<void>> writes_;  ///< that were not seen to end
+  /// A disk may stand still, and heartbeats must not wait for it.
+  TaskPool disk_{1};
 };
 
 }  // namespace hgt

@@ -10,10 +10,10 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/task_pool.h"
 
 #include "encode_unit.h"
 #include "prepared_files.h"
-#include "task_pool.h"
 #include "text_units.h"
 
 namespace hgt {

@@ -59,6 +59,10 @@ Agent::Agent(Context context, OwnedFd in, OwnedFd out)
             {[this](const Frame& frame) { on_frame(frame); },
              [this](const std::string& why) { on_stream_ended(why); }}),
       window_(link_),
+      logs_(context_.io,
+            [this] {
+              if (ranks_) ranks_->resume_output();
+            }),
       lease_(context_.io, link_, "the launcher", Lease::Standstill::kCounts,
              [this] {
                link_.close();
@@ -219,6 +223,7 @@ void Agent::spawn(const Spawn& order) {
       context_.io,
       link_,
       window_,
+      logs_,
       context_.group_fd,
       context_.others,
       std::chrono::duration_cast<std::chrono::milliseconds>(lease_.length()),

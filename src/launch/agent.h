@@ -20,6 +20,7 @@
 #include "lease.h"
 #include "link_probe.h"
 #include "local_ranks.h"
+#include "log_writer.h"
 #include "output_sink.h"
 #include "ports.h"
 
@@ -45,7 +46,7 @@ class Agent {
   };
 
   Agent(Context context, OwnedFd in, OwnedFd out);
-  /// Waits for look_at_devices().
+  /// Waits for look_at_devices(), and until the logs are written.
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -98,6 +99,7 @@ class Agent {
   const Context context_;
   FrameLink link_;
   Window window_;
+  LogWriter logs_;
   Lease lease_;
   std::optional<MasterPort> port_;
   std::thread look_;                       // at the devices

@@ -32,6 +32,11 @@ namespace {
   throw Error(ErrorKind::kData, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
+/// A descriptor to give up if this process has no more of them.
+OwnedFd spare_descriptor() {
+  return OwnedFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
 /// This user's own commands, and those of root.
 bool may_ask(int fd) {
   ucred peer{};
@@ -112,18 +117,31 @@ class JobSocket::Server {
     epoll_ctl(events_.get(), operation, fd, &event);
   }
 
+  OwnedFd accept() const {
+    return OwnedFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  }
+
   void accept_next() {
-    OwnedFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    OwnedFd fd = accept();
+    if (fd.get() < 0 && errno == EMFILE) return refuse_without_descriptor();
     if (fd.get() < 0) return;
     if (!may_ask(fd.get())) return log_warning("control.sock: refused another user's command");
-    if (clients_.size() >= kMaxClients) {
-      const std::string refusal = frame_of(JobRefusal{"too many commands are connected to it"});
-      ::send(fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      return;
-    }
+    if (clients_.size() >= kMaxClients) return refuse(fd, "too many commands are connected to it");
     const int number = fd.get();
     clients_.emplace(number, Client{std::move(fd)});
     watch(number, EPOLL_CTL_ADD, EPOLLIN);
+  }
+
+  /// A client that stayed in the queue would wake the loop again and again.
+  void refuse_without_descriptor() {
+    spare_ = OwnedFd();
+    refuse(accept(), "too many files are open in it");
+    spare_ = spare_descriptor();
+  }
+
+  static void refuse(const OwnedFd& fd, const std::string& why) {
+    const std::string refusal = frame_of(JobRefusal{why});
+    ::send(fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
   /// False if the client is of no further use.
@@ -232,6 +250,7 @@ class JobSocket::Server {
   const OwnedFd folder_;
   const OwnedFd listener_{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   const OwnedFd events_{epoll_create1(EPOLL_CLOEXEC)};
+  OwnedFd spare_ = spare_descriptor();
   std::map<int, Client> clients_;  // by descriptor
 };
 

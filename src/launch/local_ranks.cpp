@@ -141,13 +141,13 @@ void LocalRanks::start_worker(int rank) {
                       RankSet::parse(order_.shown_stderr).has(rank)};
   options.console = options.is_shown[0] || options.is_shown[1] ? &context_.console : nullptr;
   options.log_failed = [this](const std::string& text) { context_.link.send(Notice{text}); };
-  RankOutput output(options);  // before there is a worker: this may throw
+  RankOutput output(context_.logs, options);  // before there is a worker: this may throw
   const std::string program = find_program(order_.argv.at(0), search_path(spec_));
   workers_.push_back(
       std::make_unique<Worker>(context_.io, rank,
                                spawn_guarded(rank, program, order_.argv, env, context_.group_fd,
                                              context_.lease, context_.guards_end_agent),
-                               key_, store_, std::move(output), options.console, worker_events()));
+                               key_, store_, std::move(output), worker_events()));
   const Worker& worker = *workers_.back();
   log_info("rank {}: pid {}, guard {}, log {}", rank, worker.pid(), worker.guard(),
            options.log_path.empty() ? "none" : options.log_path);

@@ -19,6 +19,7 @@
 #include "agent_messages.h"
 #include "frame_link.h"
 #include "job_store.h"
+#include "log_writer.h"
 #include "output_sink.h"
 #include "worker.h"
 
@@ -33,7 +34,8 @@ class LocalRanks {
     asio::io_context& io;
     FrameLink& link;      ///< the stream for its reports
     OutputSink& console;  ///< for the workers' output, if it is shown
-    int group_fd = -1;    ///< of the job's control group, -1 = none
+    LogWriter& logs;
+    int group_fd = -1;  ///< of the job's control group, -1 = none
     /// Children of this process that are none of the ranks'.
     std::function<std::set<pid_t>()> others;
     std::chrono::milliseconds lease{0};  ///< of the guards on this process, 0 = none
@@ -52,7 +54,7 @@ class LocalRanks {
   void close_channel(int rank);
   /// A value of the store that this host has asked for.
   void put(const AgentStoreValue& message);
-  /// Call it when the console has room again.
+  /// Call it when the console or the writer of logs has room again.
   void resume_output();
   std::uint32_t attempt() const { return order_.attempt; }
   bool are_gone() const;

@@ -1,31 +1,50 @@
 #include "rank_output.h"
 
+#include <cstdint>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 
 namespace hgt {
 
-RankOutput::RankOutput(Options options) : options_(std::move(options)) {
-  if (!options_.log_path.empty())
-    log_ = File::open(options_.log_path, O_WRONLY | O_CREAT | O_APPEND);
+struct RankOutput::Log {
+  File file;
+  std::int64_t dropped_bytes = 0;
+};
+
+RankOutput::RankOutput(LogWriter& logs, Options options)
+    : logs_(&logs), options_(std::make_shared<const Options>(std::move(options))) {
+  if (const std::string& path = options_->log_path; !path.empty())
+    log_ = std::make_shared<Log>(Log{File::open(path, O_WRONLY | O_CREAT | O_APPEND)});
 }
 
 void RankOutput::feed(OutputSink::Stream stream, std::string_view bytes) {
-  if (options_.console && options_.is_shown[stream])
-    options_.console->write(options_.rank, stream, bytes);
+  if (options_->console && options_->is_shown[stream])
+    options_->console->write(options_->rank, stream, bytes);
   deliver(stream, bytes, /*at_end=*/false);
 }
 
-void RankOutput::finish() {
+bool RankOutput::is_full() const {
+  return logs_->is_full() || (options_->console && options_->console->is_full());
+}
+
+void RankOutput::finish(std::function<void()> done) {
   deliver(OutputSink::kOut, {}, /*at_end=*/true);
   deliver(OutputSink::kErr, {}, /*at_end=*/true);
-  if (options_.console) options_.console->end(options_.rank);
-  if (dropped_bytes_ > 0 && options_.log_failed)
-    options_.log_failed(fmt::format("{} bytes of output could not be written to {}", dropped_bytes_,
-                                    options_.log_path));
+  if (options_->console) options_->console->end(options_->rank);
+  logs_->add(0, [logs = logs_, log = log_, weak = std::weak_ptr(options_), done] {
+    logs->post([dropped_bytes = log ? log->dropped_bytes : 0, weak, done] {
+      const auto options = weak.lock();
+      if (!options) return;
+      if (dropped_bytes > 0 && options->log_failed)
+        options->log_failed(fmt::format("{} bytes of output could not be written to {}",
+                                        dropped_bytes, options->log_path));
+      done();
+    });
+  });
 }
 
 void RankOutput::deliver(OutputSink::Stream stream, std::string_view bytes, bool at_end) {
@@ -38,17 +57,25 @@ void RankOutput::deliver(OutputSink::Stream stream, std::string_view bytes, bool
     cutters_[stream].finish(sink);
   else
     cutters_[stream].feed(bytes, sink);
-  if (!for_log.empty()) log(for_log);
+  if (!for_log.empty()) log(std::move(for_log));
 }
 
-void RankOutput::log(std::string_view text) {
+void RankOutput::log(std::string text) {
   if (!log_) return;
-  try {
-    log_->write(text);
-  } catch (const Error& e) {
-    if (dropped_bytes_ == 0 && options_.log_failed) options_.log_failed(e.message());
-    dropped_bytes_ += std::ssize(text);
-  }
+  const std::size_t bytes = text.size();
+  logs_->add(bytes,
+             [logs = logs_, log = log_, weak = std::weak_ptr(options_), text = std::move(text)] {
+               try {
+                 log->file.write(text);
+               } catch (const Error& e) {
+                 if (log->dropped_bytes == 0)
+                   logs->post([weak, why = e.message()] {
+                     if (const auto options = weak.lock(); options && options->log_failed)
+                       options->log_failed(why);
+                   });
+                 log->dropped_bytes += std::ssize(text);
+               }
+             });
 }
 
 }  // namespace hgt

@@ -3,14 +3,12 @@
 #include <array>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "hgtrain/base/file.h"
-
 #include "lines.h"
+#include "log_writer.h"
 #include "output_sink.h"
 
 namespace hgt {
@@ -29,20 +27,27 @@ class RankOutput {
     std::array<bool, 2> is_shown{true, true};  ///< by stream: whether `console` gets it
   };
 
-  /// Error(kData) if the log cannot be opened.
-  explicit RankOutput(Options options);
+  /// `logs` writes the log, and calls `log_failed` on its loop. Error(kData) if the log cannot be
+  /// opened.
+  RankOutput(LogWriter& logs, Options options);
 
   void feed(OutputSink::Stream stream, std::string_view bytes);
-  void finish();
+  /// The console or the log is behind: nobody should feed more.
+  bool is_full() const;
+  /// Calls `done` on the loop once the log is written, unless this has been destroyed by then.
+  void finish(std::function<void()> done);
   std::vector<std::string> last_lines() const { return last_.lines(); }
 
  private:
-  void deliver(OutputSink::Stream stream, std::string_view bytes, bool at_end);
-  void log(std::string_view text);
+  struct Log;
 
-  Options options_;
-  std::optional<File> log_;
-  std::int64_t dropped_bytes_ = 0;
+  void deliver(OutputSink::Stream stream, std::string_view bytes, bool at_end);
+  void log(std::string text);
+
+  LogWriter* logs_;
+  /// Shared with nobody: what the writer's thread has to report finds it gone if this is gone.
+  std::shared_ptr<const Options> options_;
+  std::shared_ptr<Log> log_;  // used by the writer's thread only; null: there is none
   std::array<LineCutter, 2> cutters_;
   LastLines last_;
 };

@@ -39,7 +39,7 @@ char state_of(pid_t pid) {
 }  // namespace
 
 Worker::Worker(asio::io_context& io, int rank, GuardedWorker process, const JobKey& key,
-               JobStore& store, RankOutput output, OutputSink* console, Events events)
+               JobStore& store, RankOutput output, Events events)
     : rank_(rank),
       pid_(process.worker),
       guard_(process.guard),
@@ -51,7 +51,6 @@ Worker::Worker(asio::io_context& io, int rank, GuardedWorker process, const JobK
       streams_{Descriptor(io, process.output.release()), Descriptor(io, process.errors.release())},
       drain_limit_(io),
       output_(std::move(output)),
-      console_(console),
       frames_(kHelloBytes) {
   watch_lifeline();
   watch_output(OutputSink::kOut);
@@ -113,14 +112,16 @@ void Worker::on_guard_gone() {
 }
 
 void Worker::check_gone() {
-  if (gone_ || streams_[0].is_open() || streams_[1].is_open()) return;
+  if (is_finishing_ || streams_[0].is_open() || streams_[1].is_open()) return;
   // The worker has most likely ended, but a guard that somebody has stopped could not report that.
   if (lifeline_.is_open()) return wake_guard();
-  gone_ = true;
+  is_finishing_ = true;
   drain_limit_.cancel();
   control_.close();
-  output_.finish();
-  events_.gone(*this);
+  output_.finish([this] {
+    gone_ = true;
+    events_.gone(*this);
+  });
 }
 
 /// It is not reaped before the lifeline is closed, so its number is still its own.
@@ -168,7 +169,7 @@ void Worker::kill_and_wait() {
 // ---- stdout and stderr ----
 
 void Worker::watch_output(OutputSink::Stream stream) {
-  paused_[stream] = console_ && console_->is_full();
+  paused_[stream] = output_.is_full();
   if (paused_[stream]) return;
   streams_[stream].async_wait(Descriptor::wait_read, [this, stream](const std::error_code& error) {
     if (!error && streams_[stream].is_open()) on_output(stream);
@@ -189,7 +190,7 @@ void Worker::on_output(OutputSink::Stream stream) {
   check_gone();
 }
 
-/// Nobody may have read it because the console was full: it belongs into the log all the same.
+/// Nobody may have read it because the output was full: it belongs into the log all the same.
 void Worker::read_rest(OutputSink::Stream stream) {
   constexpr int kMaxReads = 16;  // as much as a pipe can be made to hold without privileges
   std::array<char, 65536> buffer;

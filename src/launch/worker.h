@@ -30,7 +30,7 @@ class Worker {
   struct Events {
     std::function<void(Worker&)> ended;  ///< the program has ended: see end()
     std::function<void(Worker&)>
-        gone;  ///< then: none of its processes is left, and all output was read
+        gone;  ///< then: none of its processes is left, and all output is in the log
     /// Its guard was killed, so the guarded processes are children of this process now. Called
     /// before `ended`.
     std::function<void(Worker&)> orphaned;
@@ -41,7 +41,7 @@ class Worker {
   };
 
   Worker(asio::io_context& io, int rank, GuardedWorker process, const JobKey& key, JobStore& store,
-         RankOutput output, OutputSink* console, Events events);
+         RankOutput output, Events events);
 
   int rank() const { return rank_; }
   pid_t pid() const { return pid_; }
@@ -76,7 +76,7 @@ class Worker {
   void send(std::string_view frame);
   /// Ends the control channel.
   void close_channel() { control_.close(); }
-  /// Reads its output again if the console was full.
+  /// Reads its output again if the console or the log was full.
   void resume_output();
 
  private:
@@ -108,15 +108,15 @@ class Worker {
   Descriptor lifeline_;
   Descriptor control_;
   std::array<Descriptor, 2> streams_;  // stdout, stderr
-  std::array<bool, 2> paused_{};       // the console was full
+  std::array<bool, 2> paused_{};       // the output was full
   asio::steady_timer drain_limit_;
   RankOutput output_;
-  OutputSink* console_;
   FrameReader frames_;
   std::string outbox_;
   bool sending_ = false;
   bool greeted_ = false;  // it has said hello
   std::optional<WorkerEnd> end_;
+  bool is_finishing_ = false;  // the log is written to its end
   bool gone_ = false;
 };
 

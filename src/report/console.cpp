@@ -91,7 +91,6 @@ Console::Console(std::ostream& out, ConsoleStyle style, const Options& options)
     : out_(out),
       style_(style),
       options_(options),
-      log_(options.log),
       eta_(options.plan),
       start_ns_(options.clock_ns()),
       last_line_ns_(start_ns_) {}
@@ -180,9 +179,6 @@ void Console::line(const std::string& text, const std::string& label) {
   const std::string before = label.empty() ? "" : label + ' ';
   out_ << dim(before) << text << '\n' << std::flush;
   if (options_.copy) options_.copy(before + text + '\n');
-  if (log_ == nullptr || *log_ << before << text << '\n' << std::flush) return;
-  log_ = nullptr;
-  line("the console log can no longer be written, and ends here");
 }
 
 void Console::draw_progress(const StepRecord& record) {

@@ -10,6 +10,8 @@
 #include "hgtrain/config/run_checkpoints.h"
 
 #include "launched_run.h"
+#include "support/failing_file_ops.h"
+#include "support/standing_file_ops.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -52,4 +54,38 @@ TEST_CASE(
   const std::string log = read_file(folder / "logs/console.log", 1 << 20);
   CHECK_THAT(log, Catch::Contains("what was trained since " + checkpoint(1) + " is worth nothing"));
   CHECK_THAT(log, !Catch::Contains("--resume"));
+}
+
+TEST_CASE("a disk that stands still delays no event, and gets all lines later") {
+  const TemporaryFolder folder;
+  StandingFileOps disk;
+  {
+    JobView view(folder.path(), false, new_run_file(), {}, {}, {});
+    const FileOpsOverride override(disk);
+    view.event(0, "started", {{"step", 0}, {"from", ""}, {"begins", true}});
+    view.event(0, "notice", {{"text", "a line"}});
+    disk.go_on();
+  }
+  CHECK_THAT(read_file(folder / "logs/console.log", 1 << 20), Catch::Contains("a line\n"));
+  CHECK(std::filesystem::exists(folder / "run.json"));
+}
+
+TEST_CASE("a console log that cannot be written is reported once, and the job continues") {
+  const TemporaryFolder folder;
+  std::string shown;
+  Console::Options options;
+  options.copy = [&](std::string_view line) { shown += line; };
+  JobView view(folder.path(), false, new_run_file(), {}, options, {});
+  {
+    FailingFileOps full(0, ENOSPC, /*for_good=*/true);
+    const FileOpsOverride override(full);
+    view.print("one");
+    view.print("two");
+    view.cannot_start(Error(ErrorKind::kData, "no disk"));
+  }
+  CHECK_THAT(shown,
+             Catch::Contains("one\ntwo\n") &&
+                 Catch::Contains("the console log can no longer be written, and ends here\n"));
+  const std::size_t first = shown.find("the console log");
+  CHECK(shown.find("the console log", first + 1) == std::string::npos);
 }

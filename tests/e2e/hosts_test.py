@@ -1,10 +1,12 @@
 """Jobs on two hosts."""
+import contextlib
 import json
 import os
 import pathlib
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
@@ -257,6 +259,38 @@ class HostsTest(HostsCase):
         self.assertIn('host b is lost: nothing has come from it for 15 s', err)
         self.assertIn('hint: the host or its network is down, or its agent or connection is stopped; with --max_restarts N', err)
         self.wait_until_nothing_is_left()  # not even the agent
+
+    @contextlib.contextmanager
+    def shared_disk(self, folder):
+        """A file system at the folder, on this machine and on all hosts: its device."""
+        image = self.work / 'disk'
+        image.write_bytes(bytes(32 << 20))
+        sh('mkfs.ext4', '-q', image)
+        loop = sh('losetup', '--find', '--show', image).stdout.strip()
+        enter = [[], *(['nsenter', '-t', self.hosts.first_process(name), '-m', '-p'] for name in self.hosts.names)]
+        try:
+            for inside in enter:
+                sh(*inside, 'mount', loop, folder)
+            yield
+        finally:
+            for inside in enter:
+                subprocess.run([*map(str, inside), 'umount', '--lazy', folder], check=False)
+            sh('losetup', '--detach', loop)
+
+    @unittest.skipUnless(pathlib.Path('/dev/loop-control').exists(), 'a disk that can stand still needs a loop device')
+    def test_a_disk_of_the_logs_that_stands_still_loses_no_host(self):
+        folder = self.work / 'still'
+        folder.mkdir()
+        with self.shared_disk(folder):
+            process = self.start('--log_dir', folder, '--', 'sh', '-c', 'for i in $(seq 220); do echo line $i; sleep 0.1; done; echo end $RANK')
+            self.assertIn('line 1', process.stdout.readline())
+            # For longer than a lease; then it goes on by itself, whatever the job does.
+            subprocess.run(['sh', '-c', 'fsfreeze --freeze "$0" && sleep 18; fsfreeze --unfreeze "$0"', folder], check=True)
+            self.assertIsNone(process.poll())
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, out + err)
+            for rank in range(4):
+                self.assertEqual((folder / f'rank_{rank}.log').read_text().splitlines()[-2:], ['line 220', f'end {rank}'])
 
     def test_nothing_is_left_on_any_host_if_the_launcher_is_killed(self):
         process = self.start('--', 'sh', '-c', 'trap "" TERM HUP; setsid sleep 1000 & echo ready $RANK; while :; do sleep 1; done')

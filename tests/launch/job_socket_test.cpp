@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <thread>
@@ -236,4 +237,22 @@ TEST_CASE("if there are too many clients at once, the last ones get an error tha
       return false;
     }
   }));
+}
+
+TEST_CASE("a command that comes when no descriptor is left is refused, and so are later ones") {
+  const TemporaryFolder folder;
+  JobSocket socket(folder.path());
+  for (int i = 0; i < 2; ++i) {
+    const OwnedFd client = connected(folder.path());
+    rlimit before{};
+    getrlimit(RLIMIT_NOFILE, &before);
+    rlimit none = before;
+    none.rlim_cur = static_cast<rlim_t>(OwnedFd(dup(client.get())).get());
+    setrlimit(RLIMIT_NOFILE, &none);
+    socket.serve({});
+    setrlimit(RLIMIT_NOFILE, &before);
+    std::string answer(256, '\0');
+    CHECK(recv(client.get(), answer.data(), answer.size(), MSG_DONTWAIT) > 0);
+    CHECK(has(answer, "too many files are open in it"));
+  }
 }

@@ -8,6 +8,7 @@
 #include "agent_host.h"
 #include "children.h"
 #include "stopped_tracer.h"
+#include "support/standing_file_ops.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -158,4 +159,25 @@ TEST_CASE("what a debugger holds when its guard is killed is named, and keeps no
   tracer.end();
   host.wait_for<Gone>();
   CHECK(kill_other_children({}).empty());
+}
+
+TEST_CASE("a disk of the logs that stands still delays no heartbeat, and costs no line") {
+  TemporaryFolder folder;
+  StandingFileOps disk;
+  AgentHost host;
+  {
+    const FileOpsOverride override(disk);
+    Spawn order = shell_ranks("echo a line; kill -9 $$");
+    order.log_dir = folder.path();
+    host.link->send(Welcome{60'000});
+    host.link->send(order);
+    CHECK(WTERMSIG(host.wait_for<Ended>().wait_status) == SIGKILL);
+    const std::size_t beats = host.all<Beat>().size();
+    host.run_until([&] { return host.all<Beat>().size() > beats; });
+    CHECK(host.all<Gone>().empty());
+    CHECK(contents(folder / "rank_0.log").empty());
+    disk.go_on();
+    host.wait_for<Gone>();
+  }
+  CHECK(contents(folder / "rank_0.log") == "a line\n");
 }

@@ -57,12 +57,12 @@ void use_certificate(asio::ssl::context& context) {
   EVP_PKEY_free(key);
 }
 
-const std::string kSecret = "the secret of a job, long enough";
+const std::string kJobSecret = "the secret of a job, long enough";
 
 }  // namespace
 
 TEST_CASE("two ends that know the secret trust each other, over TLS 1.3 alone") {
-  JobTls client(JobTls::Side::kClient, kSecret), server(JobTls::Side::kServer, kSecret);
+  JobTls client(JobTls::Side::kClient, kJobSecret), server(JobTls::Side::kServer, kJobSecret);
   Handshake both(client.context(), server.context());
   CHECK(both.client_trusts());
   CHECK(both.server_trusts());
@@ -75,14 +75,14 @@ TEST_CASE("two ends that know the secret trust each other, over TLS 1.3 alone") 
 }
 
 TEST_CASE("another secret fails on both ends") {
-  JobTls client(JobTls::Side::kClient, kSecret), server(JobTls::Side::kServer, kSecret + "!");
+  JobTls client(JobTls::Side::kClient, kJobSecret), server(JobTls::Side::kServer, kJobSecret + "!");
   Handshake both(client.context(), server.context());
   CHECK_FALSE(both.client_trusts());
   CHECK_FALSE(both.server_trusts());
 }
 
 TEST_CASE("a client without a key, or of an older TLS, is refused") {
-  JobTls server(JobTls::Side::kServer, kSecret);
+  JobTls server(JobTls::Side::kServer, kJobSecret);
   asio::ssl::context plain(asio::ssl::context::tlsv13_client);
   CHECK_FALSE(Handshake(plain, server.context()).server_trusts());
   asio::ssl::context old(asio::ssl::context::tlsv12_client);
@@ -90,7 +90,7 @@ TEST_CASE("a client without a key, or of an older TLS, is refused") {
 }
 
 TEST_CASE("a server that shows a certificate in place of the secret is not trusted") {
-  JobTls client(JobTls::Side::kClient, kSecret);
+  JobTls client(JobTls::Side::kClient, kJobSecret);
   asio::ssl::context server(asio::ssl::context::tlsv13_server);
   use_certificate(server);
   Handshake both(client.context(), server);

@@ -35,9 +35,7 @@ class Console {
     Eta::Plan plan;
     std::int64_t steps_per_print = 1;     ///< 0: none but the last one
     std::int64_t (*clock_ns)() = now_ns;  ///< limits how often the progress line is drawn
-    /// Gets the same lines, without colour and progress line; null: none. Must outlive the console.
-    std::ostream* log = nullptr;
-    /// Called with the same lines; may be empty.
+    /// Called with the same lines, without colour and progress line; may be empty.
     std::function<void(std::string_view line)> copy = {};
   };
   /// `out` must outlive the console.
@@ -78,7 +76,6 @@ class Console {
   const ConsoleStyle style_;
   const Options options_;
   RunSummary summary_;
-  std::ostream* log_;
   Eta eta_;
   std::int64_t start_ns_ = 0;
   std::int64_t last_line_ns_ = 0;

@@ -1,4 +1,4 @@
-#include "task_pool.h"
+#include "hgtrain/base/task_pool.h"
 
 namespace hgt {
 

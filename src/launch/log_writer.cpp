@@ -1,0 +1,31 @@
+#include "log_writer.h"
+
+#include <utility>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/post.hpp>
+
+namespace hgt {
+
+LogWriter::LogWriter(asio::io_context& io, std::function<void()> has_room)
+    : io_(io), has_room_(std::move(has_room)) {}
+
+LogWriter::~LogWriter() {
+  thread_.run([] {}).wait();
+}
+
+void LogWriter::add(std::size_t bytes, std::function<void()> task) {
+  waiting_bytes_ += bytes;
+  thread_.run([this, bytes, task = std::move(task), loop = asio::make_work_guard(io_)] {
+    task();
+    const bool was_full = is_full();
+    waiting_bytes_ -= bytes;
+    if (was_full && !is_full()) post(has_room_);
+  });
+}
+
+void LogWriter::post(std::function<void()> report) {
+  asio::post(io_, std::move(report));
+}
+
+}  // namespace hgt
