@@ -28,8 +28,9 @@ namespace {
 using asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kConnectLimit{10};
-constexpr std::chrono::seconds kQuietLimit{10};  // then the user learns what is waited for
+constexpr std::chrono::milliseconds kLongestTry{10'000};
+constexpr std::chrono::milliseconds kShortestTry{1000};  // node 0 may answer at the last moment
+constexpr std::chrono::seconds kQuietLimit{10};          // then the user learns what is waited for
 constexpr std::chrono::milliseconds kFirstPause{100}, kLongestPause{2000};
 
 std::string address_text(const Rendezvous& rendezvous) {
@@ -106,6 +107,9 @@ class Dialler {
     if (!error)
       error =
           run(*stream, [&](auto done) { asio::async_write(*stream, asio::buffer(join), done); });
+    if (error == asio::error::timed_out)
+      return failed("something listens there, but does not answer",
+                    "node 0 must run there, with the same --master_port");
     if (error) return failed(error.message(), "what listens there has ended the connection");
     return stream;
   }
@@ -116,7 +120,8 @@ class Dialler {
     return nullptr;
   }
 
-  /// Runs the operation that `start` begins on `stream` to its end, or to the limit.
+  /// Runs the operation that `start` begins on `stream` to its end, but no longer than one try may
+  /// take, nor far beyond the deadline.
   template <class Start>
   std::error_code run(TlsStream& stream, const Start& start) {
     std::error_code result = asio::error::timed_out;
@@ -126,8 +131,10 @@ class Dialler {
       result = error;
       io_.stop();
     });
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
     io_.restart();
-    io_.run_for(kConnectLimit);
+    io_.run_for(std::clamp(left, kShortestTry, kLongestTry));
     if (is_done) return result;
     std::error_code ignored;
     stream.lowest_layer().close(ignored);

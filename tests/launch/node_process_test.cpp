@@ -15,15 +15,21 @@ using namespace hgt;
 
 namespace {
 
+/// Has the port, and answers nobody; -1 if another has it.
+OwnedFd listen_on(int port) {
+  OwnedFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<in_port_t>(port));
+  const bool ok = bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+                  listen(fd.get(), SOMAXCONN) == 0;
+  return ok ? std::move(fd) : OwnedFd(-1);
+}
+
 /// One that nobody has. Outside the range from which the kernel takes those of connections.
 int free_port() {
-  for (int port = 20'000 + getpid() % 10'000;; ++port) {
-    const OwnedFd fd(socket(AF_INET, SOCK_STREAM, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<in_port_t>(port));
-    if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return port;
-  }
+  for (int port = 20'000 + getpid() % 10'000;; ++port)
+    if (listen_on(port).get() >= 0) return port;
 }
 
 /// The nodes of one job, each a process of its own, on this machine.
@@ -181,6 +187,16 @@ TEST_CASE("nodes that do not find each other say so at the end of the join timeo
   Nodes alone(2);
   CHECK(alone.start(1, script("true", {"--join", "1"})).wait() == 6);
   CHECK(has(alone[0].err(), "Connection refused"));
+}
+
+TEST_CASE("a node that dials something silent is not kept beyond its join timeout, and says so") {
+  Nodes nodes(2);
+  const OwnedFd silent = listen_on(nodes.port);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(nodes.start(1, script("true", {"--join", "1"})).wait() == 6);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  CHECK(has(nodes[0].err(), "within 1 s: something listens there, but does not answer\n"
+                            "  hint: node 0 must run there, with the same --master_port\n"));
 }
 
 TEST_CASE(
