@@ -9,6 +9,8 @@
 
 #include "hgtrain/base/text.h"
 
+#include "ports.h"
+
 namespace hgt {
 
 using State = Candidate::State;
@@ -102,6 +104,7 @@ JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
     : hosts_(hosts),
       events_(std::move(events)),
       rendezvous_(rendezvous),
+      is_elsewhere_(is_address_elsewhere(rendezvous.address)),
       timer_(io),
       listener_(
           io,
@@ -115,9 +118,13 @@ void JoiningNodes::start_waiting() {
   timer_.expires_after(kQuiet);
   timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
-    events_.notice(fmt::format("waiting for {} to join on port {}, up to {} s",
-                               fmt::join(called(), ", "), listener_.port(),
-                               rendezvous_.join_timeout.count()));
+    events_.notice(fmt::format(
+        "waiting for {} to join on port {}, up to {} s{}", fmt::join(called(), ", "),
+        listener_.port(), rendezvous_.join_timeout.count(),
+        is_elsewhere_ ? fmt::format("; they dial {}, which is no address of this machine: if node "
+                                    "0 is to run there, this node needs another --node_rank",
+                                    rendezvous_.address)
+                      : ""));
     wait_until(deadline_);
   });
 }

@@ -54,7 +54,7 @@ class JoiningNodes {
                Events events);
 
   /// From now on, the hosts that have not answered have join_timeout to do so. After kQuiet, a
-  /// notice names them.
+  /// notice names them, and the address that they dial if it is none of this machine's.
   void start_waiting();
   /// Whether the job could run on the hosts that have answered. If so, the others have kLastCall
   /// from now on, but no longer than join_timeout.
@@ -83,6 +83,7 @@ class JoiningNodes {
   std::vector<RosterHost>& hosts_;
   const Events events_;
   const Rendezvous rendezvous_;
+  const bool is_elsewhere_;  // where the others dial; it may be a load balancer's address
   std::map<int, std::string> refused_;  // by number, or kAnyNode: the last that was, and why
   Clock::time_point deadline_;
   bool are_enough_ = false;

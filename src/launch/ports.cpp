@@ -8,6 +8,7 @@
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <optional>
 #include <sstream>
 #include <sys/socket.h>
 
@@ -95,17 +96,30 @@ std::string port_user(int port) {
   return "a process of user " + listener.user;
 }
 
-bool is_address_here(const std::string& host) {
+namespace {
+
+/// nullopt if `host` cannot be resolved.
+std::optional<bool> is_here(const std::string& host) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  if (getaddrinfo(host.c_str(), "0", &wanted, &list) != 0) return false;
+  if (getaddrinfo(host.c_str(), "0", &wanted, &list) != 0) return std::nullopt;
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
   for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
     const OwnedFd fd(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (bind(fd.get(), at->ai_addr, at->ai_addrlen) == 0) return true;
   }
   return false;
+}
+
+}  // namespace
+
+bool is_address_here(const std::string& host) {
+  return is_here(host) == true;
+}
+
+bool is_address_elsewhere(const std::string& host) {
+  return is_here(host) == false;
 }
 
 }  // namespace hgt

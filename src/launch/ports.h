@@ -29,5 +29,7 @@ std::string port_user(int port);
 /// Whether `host`, a name or an address, is an address of this machine. False if the name does not
 /// resolve.
 bool is_address_here(const std::string& host);
+/// Whether it is an address of another machine.
+bool is_address_elsewhere(const std::string& host);
 
 }  // namespace hgt

@@ -30,18 +30,18 @@ Newcomer newcomer(int node, int num_nodes, int workers) {
 }
 
 struct Waiting {
-  explicit Waiting(std::vector<RosterHost> nodes) : hosts(std::move(nodes)) {}
+  explicit Waiting(std::vector<RosterHost> nodes, const std::string& address = "127.0.0.1",
+                   std::chrono::seconds join_timeout = std::chrono::seconds(0))
+      : hosts(std::move(nodes)),
+        rendezvous{.address = address,
+                   .port = 0,
+                   .secret = "the secret of a job, long enough",
+                   .join_timeout = join_timeout} {}
 
   asio::io_context io;
   std::vector<RosterHost> hosts;
   std::vector<std::string> missing, notices;
-  Rendezvous rendezvous = [] {
-    Rendezvous out;
-    out.port = 0;  // any
-    out.secret = "the secret of a job, long enough";
-    out.join_timeout = std::chrono::seconds(0);
-    return out;
-  }();
+  Rendezvous rendezvous;
   JoiningNodes nodes{io,
                      hosts,
                      rendezvous,
@@ -104,6 +104,20 @@ TEST_CASE("nodes that do not join in time are missing, each with how long it had
   waiting.nodes.start_waiting();
   while (waiting.missing.empty()) waiting.io.run_one();
   CHECK(waiting.missing == std::vector<std::string>{"c: it has not joined within 0 s"});
+}
+
+TEST_CASE("node 0 says so if the others dial an address that is none of its machine's") {
+  auto hosts = three_nodes();
+  hosts[0].state = hosts[1].state = State::kHere;
+  hosts[2].spec.name = "node 2";
+  Waiting waiting(std::move(hosts), "192.0.2.1", std::chrono::seconds(600));
+  waiting.nodes.start_waiting();
+  while (waiting.notices.empty()) waiting.io.run_one();
+  CHECK_THAT(waiting.notices[0],
+             Catch::StartsWith("waiting for node 2 to join on port ") &&
+                 Catch::EndsWith(", up to 600 s; they dial 192.0.2.1, which is no address of this "
+                                 "machine: if node 0 is to run there, this node needs another "
+                                 "--node_rank"));
 }
 
 TEST_CASE(

@@ -57,8 +57,11 @@ TEST_CASE("the process that listens on a port is found by name and number") {
 
 TEST_CASE("an address of this machine is told from others") {
   CHECK(is_address_here("127.0.0.1"));
+  CHECK_FALSE(is_address_elsewhere("127.0.0.1"));
   CHECK_FALSE(is_address_here("192.0.2.1"));
+  CHECK(is_address_elsewhere("192.0.2.1"));
   CHECK_FALSE(is_address_here("no-such-host.invalid"));
+  CHECK_FALSE(is_address_elsewhere("no-such-host.invalid"));
 }
 
 TEST_CASE("a port that is bound but not listened on has no user") {
