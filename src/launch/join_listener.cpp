@@ -79,10 +79,10 @@ struct JoinListener::Guest {
 };
 
 JoinListener::JoinListener(asio::io_context& io, OwnedFd socket, const std::string& secret,
-                           std::function<void(Newcomer)> joined)
+                           Events events)
     : io_(io),
       tls_(std::make_shared<JobTls>(JobTls::Side::kServer, secret)),
-      joined_(std::move(joined)),
+      events_(std::move(events)),
       acceptor_(acceptor_of(io, std::move(socket))),
       pause_(io) {
   accept();
@@ -135,6 +135,7 @@ void JoinListener::hear(tcp::socket socket) {
 
 void JoinListener::shake_hands(const std::shared_ptr<Guest>& guest) {
   guest->stream->async_handshake(TlsStream::server, [this, guest](const std::error_code& error) {
+    if (JobTls::is_other_secret(error)) events_.other_secret(guest->address);
     if (error || !JobTls::knows_secret(*guest->stream))
       return drop(guest, "it does not know the job's secret");
     read_length(guest);
@@ -177,7 +178,7 @@ void JoinListener::welcome(const std::shared_ptr<Guest>& guest) {
   newcomer.carrier = std::make_shared<TlsCarrier>(std::move(guest->stream), tls_);
   guest->deadline.cancel();
   guests_.remove(guest);
-  joined_(std::move(newcomer));
+  events_.joined(std::move(newcomer));
 }
 
 void JoinListener::drop(const std::shared_ptr<Guest>& guest, const std::string& why) {

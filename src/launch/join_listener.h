@@ -43,9 +43,14 @@ class JoinListener {
   static constexpr std::size_t kMaxPending = 64, kMaxPerAddress = 8;
   static constexpr std::chrono::seconds kLimit{5};
 
+  struct Events {
+    std::function<void(Newcomer)> joined;
+    /// A node of another job, or one that was given another secret, has dialled.
+    std::function<void(const std::string& address)> other_secret;
+  };
+
   /// Accepts the nodes that connect to `socket`, which listen_for_nodes() has made.
-  JoinListener(asio::io_context& io, OwnedFd socket, const std::string& secret,
-               std::function<void(Newcomer)> joined);
+  JoinListener(asio::io_context& io, OwnedFd socket, const std::string& secret, Events events);
   int port() const { return acceptor_.local_endpoint().port(); }
 
  private:
@@ -63,7 +68,7 @@ class JoinListener {
 
   asio::io_context& io_;
   const std::shared_ptr<JobTls> tls_;
-  const std::function<void(Newcomer)> joined_;
+  const Events events_;
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer pause_;
   Guests guests_;

@@ -109,7 +109,9 @@ JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
       listener_(
           io,
           rendezvous.listener ? std::move(*rendezvous.listener) : listen_for_nodes(rendezvous.port),
-          rendezvous.secret, [this](const Newcomer& n) { on_join(n); }) {}
+          rendezvous.secret,
+          {[this](const Newcomer& n) { on_join(n); },
+           [this](const std::string& address) { on_other_secret(address); }}) {}
 
 void JoiningNodes::start_waiting() {
   are_enough_ = false;
@@ -171,8 +173,18 @@ void JoiningNodes::report_missing() {
 std::string JoiningNodes::why_missing(const RosterHost& host) const {
   const auto node = static_cast<int>(&host - hosts_.data());
   const auto refusal = refused_.contains(node) ? refused_.find(node) : refused_.find(kAnyNode);
-  return fmt::format("it has not joined within {} s{}", rendezvous_.join_timeout.count(),
-                     refusal == refused_.end() ? "" : "; " + refusal->second);
+  std::string out = fmt::format("it has not joined within {} s", rendezvous_.join_timeout.count());
+  if (refusal != refused_.end()) out += "; " + refusal->second;
+  if (!other_secrets_.empty())
+    out += fmt::format("; dialled with another job secret: {}", fmt::join(other_secrets_, ", "));
+  return out;
+}
+
+/// Each address is named once, and few of them, because anybody can dial.
+void JoiningNodes::on_other_secret(const std::string& address) {
+  constexpr std::size_t kMaxNamed = 8;
+  if (other_secrets_.size() < kMaxNamed && other_secrets_.insert(address).second)
+    events_.notice(fmt::format("{} has dialled with another job secret", address));
 }
 
 void JoiningNodes::on_join(Newcomer newcomer) try {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,7 @@ class JoiningNodes {
   void wait_until(Clock::time_point time);
   void report_missing();
   void on_join(Newcomer newcomer);
+  void on_other_secret(const std::string& address);
   void name_differences(const Newcomer& newcomer);
 
   std::vector<RosterHost>& hosts_;
@@ -85,6 +87,7 @@ class JoiningNodes {
   const Rendezvous rendezvous_;
   const bool is_elsewhere_;  // where the others dial; it may be a load balancer's address
   std::map<int, std::string> refused_;  // by number, or kAnyNode: the last that was, and why
+  std::set<std::string> other_secrets_;  // addresses of strangers, or of nodes with another secret
   Clock::time_point deadline_;
   bool are_enough_ = false;
   asio::steady_timer timer_;

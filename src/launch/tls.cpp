@@ -4,9 +4,11 @@
 #include <string_view>
 
 #include <openssl/core_names.h>
+#include <openssl/err.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 #include <openssl/ssl.h>
+#include <openssl/sslerr.h>
 
 #include "hgtrain/base/error.h"
 
@@ -95,6 +97,11 @@ JobTls::JobTls(Side side, const std::string& secret)
 
 bool JobTls::knows_secret(TlsStream& stream) {
   return SSL_session_reused(stream.native_handle()) == 1;
+}
+
+bool JobTls::is_other_secret(const std::error_code& error) {
+  return error.category() == asio::error::get_ssl_category() &&
+         ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_BINDER_DOES_NOT_VERIFY;
 }
 
 }  // namespace hgt

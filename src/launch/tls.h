@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <system_error>
 
 #include <asio/ip/tcp.hpp>
 #include <asio/ssl.hpp>
@@ -26,6 +27,8 @@ class JobTls {
   /// After the handshake of `stream`: the peer knows the secret. A peer that has only shown a
   /// certificate does not.
   static bool knows_secret(TlsStream& stream);
+  /// Why a server's handshake failed: the peer uses the key of another secret.
+  static bool is_other_secret(const std::error_code& error);
 
  private:
   std::array<unsigned char, 32> key_;

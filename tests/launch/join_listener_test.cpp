@@ -20,7 +20,8 @@ const std::string kSecret = "the secret of a job, long enough";
 struct Listening {
   Listening()
       : listener(io, listen_for_nodes(0), kSecret,
-                 [this](const Newcomer& n) { newcomers.push_back(n); }) {}
+                 {[this](const Newcomer& n) { newcomers.push_back(n); },
+                  [this](const std::string& address) { other_secrets.push_back(address); }}) {}
 
   tcp::endpoint place() const {
     return {asio::ip::address_v4::loopback(), static_cast<asio::ip::port_type>(listener.port())};
@@ -59,6 +60,7 @@ struct Listening {
 
   asio::io_context io;
   std::vector<Newcomer> newcomers;
+  std::vector<std::string> other_secrets;
   JoinListener listener;
 };
 
@@ -109,9 +111,11 @@ TEST_CASE("a client that does not know the secret, or sends too much, is dropped
   tcp::socket garbage = here.stranger();
   asio::write(garbage, asio::buffer("GET / HTTP/1.1\r\n\r\n", 18));
   CHECK(here.is_dropped(garbage));
+  CHECK(here.other_secrets.empty());
   JobTls wrong(JobTls::Side::kClient, kSecret + "!");
   const auto stream = here.say(wrong, frame_of({}));
   CHECK(here.is_dropped(stream->next_layer()));
+  CHECK(here.other_secrets == std::vector<std::string>{"127.0.0.1"});
   JobTls tls(JobTls::Side::kClient, kSecret);
   const auto huge = here.say(tls, std::string("\xff\xff\xff\x7f", 4));
   CHECK(here.is_dropped(huge->next_layer()));

@@ -178,10 +178,14 @@ TEST_CASE("a signal stops workers of ours on all nodes with a checkpoint") {
 
 TEST_CASE("nodes that do not find each other say so at the end of the join timeout") {
   Nodes nodes(2);
-  nodes.start(0, script("true", {"--join", "1"}));
+  nodes.start(0, script("true", {"--join", "3"}));
   nodes.start(1, script("true", {"--join", "1"}), "another secret!!!!!!");
   CHECK(nodes[0].wait() == 6);
-  CHECK(has(nodes[0].err(), "it has not joined within 1 s"));
+  const std::string dialled = "127.0.0.1 has dialled with another job secret\n";
+  CHECK(nodes[0].err().find(dialled) != std::string::npos);
+  CHECK(nodes[0].err().find(dialled) == nodes[0].err().rfind(dialled));
+  CHECK(has(nodes[0].err(),
+            "it has not joined within 3 s; dialled with another job secret: 127.0.0.1"));
   CHECK(nodes[1].wait() == 6);
   CHECK(has(nodes[1].err(), "has not reached node 0 at 127.0.0.1:"));
   Nodes alone(2);

@@ -79,12 +79,15 @@ TEST_CASE("another secret fails on both ends") {
   Handshake both(client.context(), server.context());
   CHECK_FALSE(both.client_trusts());
   CHECK_FALSE(both.server_trusts());
+  CHECK(JobTls::is_other_secret(both.server_error));
 }
 
 TEST_CASE("a client without a key, or of an older TLS, is refused") {
   JobTls server(JobTls::Side::kServer, kJobSecret);
   asio::ssl::context plain(asio::ssl::context::tlsv13_client);
-  CHECK_FALSE(Handshake(plain, server.context()).server_trusts());
+  const Handshake both(plain, server.context());
+  CHECK(both.server_error);
+  CHECK_FALSE(JobTls::is_other_secret(both.server_error));
   asio::ssl::context old(asio::ssl::context::tlsv12_client);
   CHECK_FALSE(Handshake(old, server.context()).server_trusts());
 }
