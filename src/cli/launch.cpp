@@ -128,8 +128,8 @@ class Launch final : public Command {
       spec_.rendezvous->settings = {{"the program", shell_line(program)},
                                     {"--max_restarts", std::to_string(spec_.max_restarts)},
                                     {"--grace", fmt::format("{}", grace_seconds_)},
-                                    {"--show", shown_ranks_},
-                                    {"--log_dir", spec_.log_dir}};
+                                    {"--show", shown_ranks_}};
+      if (!typed_log_dir_.empty()) spec_.rendezvous->settings["--log_dir"] = typed_log_dir_;
     }
     if (spec_.rendezvous && spec_.rendezvous->node != 0)
       return run_node(*spec_.rendezvous, spec_.hosts);
@@ -210,6 +210,7 @@ class Launch final : public Command {
                   "on this machine, programs inherit the whole environment");
     spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
     spec_.shown_local_ranks = printed_ranks(local_ranks_, tee_, redirects_);
+    typed_log_dir_ = spec_.log_dir;
     if (spec_.log_dir.empty() && !detach_ &&
         (asks_for_files("--tee", tee_) || asks_for_files("--redirects", redirects_))) {
       spec_.log_dir = std::filesystem::temp_directory_path() /
@@ -306,6 +307,7 @@ class Launch final : public Command {
   std::vector<std::string> env_;
   std::string shown_ranks_ = "all";
   std::string local_ranks_, tee_, redirects_;  // printed_ranks()
+  std::string typed_log_dir_;                  // "" if there is only a default one
   double grace_seconds_ = 30;
   std::string role_;
   bool is_standalone_ = false;

@@ -172,6 +172,7 @@ class Train final : public Command {
     take_process_count(flags_);
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));
     take_this_machine(flags_);
+    typed_run_dir_ = flags_.run_dir;
     if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
     check_detach_flag(flags_.detach, flags_.dry_run, rendezvous_.has_value());
     require_config_here();
@@ -250,10 +251,10 @@ class Train final : public Command {
     if (flags_.config_text)
       rendezvous_->config =
           written_values(*flags_.config_text, flags_.config, all_overrides(flags_, overrides));
-    rendezvous_->settings = {{"--run_dir", flags_.run_dir},
-                             {"--resume", flags_.resume},
+    rendezvous_->settings = {{"--resume", flags_.resume},
                              {"--max_restarts", std::to_string(flags_.max_restarts)},
                              {"--show", flags_.shown_ranks}};
+    if (!typed_run_dir_.empty()) rendezvous_->settings["--run_dir"] = typed_run_dir_;
   }
 
   /// If the user names a run folder, or a run's own config, they must mean that run.
@@ -415,6 +416,7 @@ class Train final : public Command {
 
   TrainFlags flags_;
   std::map<std::string, std::string> variables_;  // of DeepSpeed's files, for the hosts
+  std::string typed_run_dir_;                     // "" if there is only the default one
   std::optional<Rendezvous> rendezvous_;
 };
 

@@ -216,12 +216,15 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
 void JoiningNodes::name_differences(const Newcomer& newcomer) {
   constexpr std::size_t kMaxShown = 5;  // it may be another config altogether
   const Join& join = newcomer.join;
-  std::vector<std::string> all = differences(join.settings, rendezvous_.settings);
+  Values here = rendezvous_.settings;
+  std::erase_if(here, [&](const auto& setting) { return !join.settings.contains(setting.first); });
+  std::vector<std::string> all = differences(join.settings, here);
   if (!join.config.empty())
     if (const auto keys = differences(join.config, rendezvous_.config); !keys.empty())
       all.push_back("its config is written otherwise: " + listed(keys, kMaxShown));
   for (const std::string& text : all)
-    events_.notice(fmt::format("{}: {}; node 0's counts", newcomer_name(newcomer), text));
+    if (named_.emplace(join.node, text).second)
+      events_.notice(fmt::format("{}: {}; node 0's counts", newcomer_name(newcomer), text));
 }
 
 void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done) {

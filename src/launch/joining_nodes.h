@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <asio/io_context.hpp>
@@ -87,6 +88,7 @@ class JoiningNodes {
   const Rendezvous rendezvous_;
   const bool is_elsewhere_;  // where the others dial; it may be a load balancer's address
   std::map<int, std::string> refused_;  // by number, or kAnyNode: the last that was, and why
+  std::set<std::pair<int, std::string>> named_;  // how nodes differ from node 0, by number
   std::set<std::string> other_secrets_;  // addresses of strangers, or of nodes with another secret
   Clock::time_point deadline_;
   bool are_enough_ = false;

@@ -111,15 +111,17 @@ class NodesTest(HostsCase):
 
     def test_what_a_node_has_otherwise_is_named_and_node_0s_counts(self):
         folder = self.prepare('other_config', 3)
-        args = ('--config', 'config.json', '--device', 'cpu', '--num_workers', '1', '--run_dir', 'run')
+        args = ('--device', 'cpu', '--num_workers', '1')
         options = {'command': ('train',), 'cwd': folder}
-        nodes = [self.start_node(0, *args, **options),
-                 self.start_node(1, *args, '--steps', '9', '--optimizer.params.lr', '1', '--max_restarts', '3', **options)]
+        sh('cp', 'config.json', 'other.json', cwd=folder)
+        nodes = [self.start_node(0, '--config', 'config.json', '--run_dir', 'run', *args, **options),
+                 self.start_node(1, '--config', 'other.json', *args, '--steps', '9', '--optimizer.params.lr', '1', '--max_restarts', '3', **options)]
         (_, err), _ = self.end_of_training(nodes)
         name = f'node 1 on b ({self.hosts.net}.2)'
         self.assertIn(f"{name}: its config is written otherwise: optimizer.params.lr is 1 there and 0.003 on node 0, training.train_iters is 9 there "
                       "and 12 on node 0; node 0's counts\n", err)
         self.assertIn(f"{name}: --max_restarts is 3 there and 0 on node 0; node 0's counts\n", err)
+        self.assertNotIn('--run_dir', err)
         self.assertEqual(len(self.losses(folder, 'run')), 12)
 
     def test_training_on_nodes_has_the_losses_of_one_machine(self):

@@ -207,8 +207,9 @@ TEST_CASE(
     "a job starts without nodes that it does not need, which join later, leave and come back") {
   Nodes nodes(2);
   const auto start = [&](int node, const char* join_timeout) -> LauncherProcess& {
-    return nodes.start(node, {"--own", "--min_hosts", "1", "--lease", "5000", "--join",
-                              join_timeout, "--", LAUNCH_PROBE, "join"});
+    return nodes.start(
+        node, {"--own", "--min_hosts", "1", "--lease", "5000", "--join", join_timeout, "--setting",
+               fmt::format("--max_restarts={}", 3 * node), "--", LAUNCH_PROBE, "join"});
   };
   LauncherProcess& zero = start(0, "1");
   REQUIRE(zero.prints("attempt 0, rank 0 of 1"));
@@ -224,6 +225,9 @@ TEST_CASE(
   CHECK(back.wait() == 0);
   CHECK(zero.prints("attempt 3, ", 2));
   CHECK(has(zero.err(), "can be used now: it joins after the next checkpoint"));
+  const std::string err = zero.err(), differs = "--max_restarts is 3 there";
+  CHECK(has(err, differs));
+  CHECK(err.find(differs) == err.rfind(differs));  // although the node came twice
   CHECK(zero.verdict()["world_size"] == 2);
 }
 
@@ -319,13 +323,15 @@ TEST_CASE(
 
 TEST_CASE("what node 0 alone decides, and another node has otherwise, is named") {
   Nodes nodes(2);
-  nodes.start(0, script("true", {"--setting", "--max_restarts=0"}));
-  nodes.start(1, script("true", {"--setting", "--max_restarts=3"}));
+  nodes.start(0, script("true", {"--setting", "--max_restarts=0", "--setting", "--run_dir=run"}));
+  nodes.start(1, script("true", {"--setting", "--max_restarts=3", "--setting", "--log_dir=logs"}));
   CHECK(nodes[0].wait() == 0);
   CHECK(nodes[1].wait() == 0);
   CHECK(has(nodes[0].err(), "node 1 on " + host_name() +
                                 " (127.0.0.1): --max_restarts is 3 there "
                                 "and 0 on node 0; node 0's counts"));
+  CHECK(has(nodes[0].err(), "--log_dir is logs there and not given on node 0; node 0's counts"));
+  CHECK_FALSE(has(nodes[0].err(), "--run_dir"));
 }
 
 TEST_CASE("keys that a node's config has otherwise are named, and node 0's count") {

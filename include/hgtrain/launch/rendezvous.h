@@ -27,8 +27,8 @@ struct Rendezvous {
   /// The config of the job as this node's command gives it, by key; empty if it names none, or if
   /// this node has no such file. Only node 0's counts; it names what differs.
   std::map<std::string, std::string> config = {};
-  /// What else the command says about the job, by flag. Only node 0's counts; it names what
-  /// differs.
+  /// What else the command says about the job, by flag. Only node 0's counts; it names what another
+  /// node says otherwise.
   std::map<std::string, std::string> settings = {};
 };
 
