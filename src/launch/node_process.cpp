@@ -170,10 +170,11 @@ class Connection {
     signals_.start();
   }
 
-  /// Dials after `pause`, because node 0 may still wait for what it has lost here. Returns why the
-  /// connection has ended. What has been started is gone then. StoppedBySignal if a signal ends
-  /// this node before it has reached node 0.
-  std::string run(const std::string& join, std::chrono::milliseconds pause) {
+  /// Dials after `pause`, because node 0 may still wait for what it has lost here. If `comes_back`,
+  /// says so once node 0 has accepted this node. Returns why the connection has ended. What has
+  /// been started is gone then. StoppedBySignal if a signal ends this node before it has reached
+  /// node 0.
+  std::string run(const std::string& join, std::chrono::milliseconds pause, bool comes_back) {
     io_.run_for(pause);
     const std::shared_ptr<TlsCarrier> carrier = dialler_.dial(join);
     io_.restart();
@@ -187,6 +188,11 @@ class Connection {
                                   }},
                    std::move(in), std::move(to));
     agent_->look_at_devices();
+    while (!agent_->is_welcome() && io_.run_one() > 0) {
+    }
+    if (agent_->is_welcome() && comes_back)
+      tell("hgtrain: {} has joined node 0 at {} again\n", name_of(rendezvous_),
+           address_text(rendezvous_));
     io_.run();
     if (stopped_ && !agent_->exit_code()) throw *stopped_;
     return out;
@@ -221,9 +227,10 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) tr
   const std::string join = join_frame(rendezvous, hosts);
   const std::string place = address_text(rendezvous);
   Clock::time_point deadline = Clock::now() + rendezvous.join_timeout;
+  bool comes_back = false;
   for (std::chrono::milliseconds pause{0};; pause = kLongestPause) {
     Connection connection(rendezvous, group, deadline);
-    const std::string why = connection.run(join, pause);
+    const std::string why = connection.run(join, pause, comes_back);
     const Agent& agent = connection.agent();
     if (agent.exit_code()) return *agent.exit_code();
     if (agent.refusal())
@@ -238,6 +245,7 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) tr
       tell("hgtrain: node 0 at {} is lost: {}; {} tries to join again\n", place, why,
            name_of(rendezvous));
       deadline = Clock::now() + rendezvous.join_timeout;
+      comes_back = true;
     }
   }
 } catch (const StoppedBySignal& stopped) {

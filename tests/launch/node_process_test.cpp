@@ -231,6 +231,22 @@ TEST_CASE(
   CHECK(zero.verdict()["world_size"] == 2);
 }
 
+TEST_CASE("a node that has lost node 0 and joins again says both") {
+  Nodes nodes(2);
+  const auto job = [](const std::string& text) {
+    return script(text, {"--min_hosts", "2", "--lease", "5000", "--join", "60"});
+  };
+  LauncherProcess& lost = nodes.start(0, job("echo ready $RANK; exec sleep 1000"));
+  LauncherProcess& one = nodes.start(1, job("true"));
+  REQUIRE(lost.prints("ready", 2));
+  lost.kill(SIGKILL);
+  const std::string place = fmt::format("node 0 at 127.0.0.1:{} ", nodes.port);
+  REQUIRE(eventually([&] { return has(one.err(), place + "is lost: "); }));
+  CHECK(nodes.start(0, job("true")).wait() == 0);
+  CHECK(one.wait() == 0);
+  CHECK(has(one.err(), "hgtrain: node 1 has joined " + place + "again\n"));
+}
+
 TEST_CASE("a node that is left out is told so, and ends with the job") {
   Nodes nodes(2);
   const std::vector<std::string> job = {"--own",  "--min_hosts", "1",  "--lease",    "5000",
