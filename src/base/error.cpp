@@ -28,7 +28,8 @@ Error& Error::note(std::string text) {
 
 std::string Error::text() const {
   std::string text = message_;
-  for (const std::string& where : context_) text += fmt::format("\n  in {}", where);
+  for (const std::string& where : context_)
+    text += fmt::format("\n  {} {}", where.starts_with("host ") ? "on" : "in", where);
   if (!hint_.empty()) text += fmt::format("\n  hint: {}", hint_);
   if (kind_ == ErrorKind::kInternal) text += "\n  this is a bug in hgtrain: please report it";
   return printable(text);

@@ -16,6 +16,10 @@ TEST_CASE("an error renders what, where and how to fix it") {
         "  hint: use 1, 2, 4, 8 or 16\n");
 }
 
+TEST_CASE("an error can be on a host, too") {
+  CHECK(Error(ErrorKind::kConfig, "one").in("host b").text() == "one\n  on host b");
+}
+
 TEST_CASE("an internal error asks for a report") {
   CHECK(Error(ErrorKind::kInternal, "x").render().find("report") != std::string::npos);
 }

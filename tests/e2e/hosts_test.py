@@ -312,7 +312,7 @@ class HostsTest(HostsCase):
         self.assertRegex(err, f'host [ab] has no folder {folder}')
         _, err = self.run_on_hosts('--', 'no-such-program', exit_code=2)
         self.assertIn("there is no program 'no-such-program' in PATH", err)
-        self.assertRegex(err, 'in host [ab]')
+        self.assertRegex(err, 'on host [ab]')
 
     def test_a_virtual_environment_that_hosts_lack_is_named_before_anything_starts(self):
         (self.work / 'where.py').write_text('#!/usr/bin/env python3\nimport sys\nprint(sys.prefix)\n')

@@ -58,7 +58,7 @@ TEST_CASE("hosts without the program are all named before anything starts") {
   CHECK(launcher.wait() == 2);
   for (const char* host : {"a", "b"})
     CHECK(has(launcher.err(),
-              fmt::format("there is no program 'no-such-program' in PATH\n  in host {}\n", host)));
+              fmt::format("there is no program 'no-such-program' in PATH\n  on host {}\n", host)));
 }
 
 TEST_CASE("hosts without the data are all named before anything starts") {
@@ -68,7 +68,7 @@ TEST_CASE("hosts without the data are all named before anything starts") {
   CHECK(launcher.wait() == 2);
   CHECK(launcher.out() == "");
   for (const char* host : {"a", "b"})
-    CHECK(has(launcher.err(), fmt::format(" has no token file /no/data\n  in host {}\n", host)));
+    CHECK(has(launcher.err(), fmt::format(" has no token file /no/data\n  on host {}\n", host)));
 }
 
 TEST_CASE("workers of ours on several hosts meet through the store") {

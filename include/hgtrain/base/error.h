@@ -28,8 +28,8 @@ class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message, std::string hint = {});
 
-  /// Adds a line of context ("FILE at /json/pointer", which text() prints after "in "), innermost
-  /// first. Use it on the way up:
+  /// Adds a line of context ("FILE at /json/pointer", which text() prints after "in ", or "host b",
+  /// after "on "), innermost first. Use it on the way up:
   /// `catch (Error& e) { e.in("..."); throw; }`
   Error& in(std::string where);
 
