@@ -13,6 +13,7 @@
 
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/owned_fd.h"
+#include "hgtrain/base/text.h"
 #include "hgtrain/base/xxh3.h"
 
 #include "hash_file.h"
@@ -73,9 +74,12 @@ void FileReceiver::fail(const std::string& why) {
 /// From the current one on, up to one that takes time.
 void FileReceiver::check_files() {
   const bool sees_run = order_.mark.empty() || path_exists(fs::path(order_.folder) / order_.mark);
-  const auto count = sees_run ? order_.files.size() : static_cast<std::size_t>(order_.for_all);
-  for (; file_ < std::min(count, order_.files.size()); ++file_) {
-    path_ = fs::path(order_.folder) / order_.files[file_];
+  const std::size_t count =
+      std::min(order_.files.size(),
+               sees_run ? order_.files.size() : static_cast<std::size_t>(order_.for_all));
+  if (!std::exchange(has_told_, true)) tell_what_is_missing(count);
+  for (; file_ < count; ++file_) {
+    path_ = path_of_file();
     const bool exists = path_exists(path_);
     remove_partials(path_, exists ? "" : partial_path());
     if (!exists) return receive();
@@ -83,6 +87,29 @@ void FileReceiver::check_files() {
   }
   is_done_ = true;
   link_.send(FilesReady{});
+}
+
+/// Of the first `count` files.
+void FileReceiver::tell_what_is_missing(std::size_t count) {
+  constexpr std::size_t kMaxNamed = 8;
+  constexpr std::int64_t kMiB = 1 << 20;
+  std::vector<std::string> names;
+  std::int64_t bytes = 0, received = 0;
+  for (file_ = 0; file_ < count; ++file_) {
+    path_ = path_of_file();
+    if (path_exists(path_)) continue;
+    names.push_back(path_);
+    bytes += size();
+    if (path_exists(partial_path())) received += File::open(partial_path(), O_RDONLY).size();
+  }
+  file_ = 0;
+  if (names.empty()) return;
+  const std::int64_t left = bytes - received;
+  link_.send(Notice{
+      fmt::format("host {} lacks {}: sending {}{}", order_.host, listed(names, kMaxNamed),
+                  received > 0 ? "the remaining " : "",
+                  left < kMiB ? fmt::format("{} KiB", (left + 1023) / 1024)
+                              : fmt::format("{:.1f} MiB", static_cast<double>(left) / kMiB))});
 }
 
 /// If false, its content must be compared. Error(kData) if that differs.
@@ -95,6 +122,10 @@ bool FileReceiver::is_here() const {
         fmt::format("{} has {} bytes there, and {} here; if it is removed there, it is sent", path_,
                     status.st_size, size()));
   return modified_ns(status) == time_ns();
+}
+
+std::string FileReceiver::path_of_file() const {
+  return fs::path(order_.folder) / order_.files[file_];
 }
 
 /// Hosts that share a file system do not write to the same file, nor to that of another version.
@@ -113,9 +144,6 @@ void FileReceiver::receive() {
   if (size() - received_ > free)
     throw Error(ErrorKind::kData, fmt::format("it lacks {} MiB of {}, but has only {} MiB free",
                                               (size() - received_) >> 20, path_, free >> 20));
-  link_.send(Notice{fmt::format("host {} lacks {}: sending {}{:.1f} MiB", order_.host, path_,
-                                received_ > 0 ? "the remaining " : "",
-                                static_cast<double>(size() - received_) / (1 << 20))});
   pull();
 }
 

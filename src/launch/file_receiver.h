@@ -34,6 +34,7 @@ class FileReceiver {
 
  private:
   void check_files();
+  void tell_what_is_missing(std::size_t count);
   bool is_here() const;
   void receive();
   void pull();
@@ -43,6 +44,7 @@ class FileReceiver {
   void attempt(const std::function<void()>& act);
   void fail(const std::string& why);
 
+  std::string path_of_file() const;
   std::string partial_path() const;
   std::int64_t size() const { return order_.sizes[file_]; }
   std::int64_t time_ns() const { return order_.times_ns[file_]; }
@@ -50,6 +52,7 @@ class FileReceiver {
   asio::io_context& io_;
   FrameLink& link_;
   const PushFiles order_;
+  bool has_told_ = false;  // what is missing
   std::size_t file_ = 0;
   std::string path_;             // of the current file on this host
   std::optional<File> partial_;  // if it is being received

@@ -99,15 +99,20 @@ TEST_CASE("a host gets the files that it lacks, and none again") {
   Push push;
   CHECK(push.run().empty());
   CHECK(push.pulled == 10);
-  REQUIRE(push.notices.size() == 3);
-  CHECK(push.notices[0] ==
-        fmt::format("host b lacks {}: sending 10.0 MiB", push.there / "data/tokens"));
+  CHECK(push.notices == std::vector{fmt::format(
+                            "host b lacks {}, {}, {}: sending 10.0 MiB", push.there / "data/tokens",
+                            push.there / "data/empty", push.there / "weights")});
   CHECK(read_file(push.there / "data/tokens", 20 * kMiB) == push.content);
   CHECK(read_file(push.there / "data/empty", kMiB).empty());
   CHECK(read_file(push.there / "weights", kMiB) == "weights");
   CHECK(push.parts().empty());
   CHECK(push.run().empty());
   CHECK(push.pulled == 0);
+  CHECK(push.notices.empty());
+  std::filesystem::remove(push.there / "weights");
+  CHECK(push.run().empty());
+  CHECK(push.notices ==
+        std::vector{fmt::format("host b lacks {}: sending 1 KiB", push.there / "weights")});
 }
 
 TEST_CASE("weights are for hosts that see the run folder") {
@@ -130,6 +135,8 @@ TEST_CASE("what was interrupted continues where it was, and is checked as a whol
   SECTION("whole") {
     CHECK(push.run().empty());
     CHECK(push.pulled == 10 - got / kMiB);
+    CHECK_THAT(push.notices.at(0),
+               Catch::EndsWith(fmt::format("sending the remaining {}.0 MiB", 10 - got / kMiB)));
     CHECK(read_file(push.there / "data/tokens", 20 * kMiB) == push.content);
   }
   SECTION("damaged meanwhile") {
