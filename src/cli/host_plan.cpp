@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,12 +30,24 @@ int count_ranks(const std::vector<JobHost>& hosts) {
   return out;
 }
 
-std::string way_to(const JobSpec& spec, const JobHost& host) {
-  if (!spec.rendezvous) return shell_line(agent_command(host));
-  const Rendezvous& meeting = *spec.rendezvous;
-  return &host == spec.hosts.data()
-             ? fmt::format("listens on port {}", meeting.port)
-             : fmt::format("dials {} port {}", meeting.address, meeting.port);
+/// How each host is reached, a line each.
+std::string ways_to_hosts(const JobSpec& spec) {
+  std::string out, script;
+  for (const JobHost& host : spec.hosts) {
+    out += fmt::format("{}{}: ", host.is_spare ? "spare " : "", host.name);
+    if (spec.rendezvous) {
+      const Rendezvous& meeting = *spec.rendezvous;
+      out += &host == spec.hosts.data()
+                 ? fmt::format("listens on port {}\n", meeting.port)
+                 : fmt::format("dials {} port {}\n", meeting.address, meeting.port);
+      continue;
+    }
+    std::vector<std::string> command = agent_command(host);
+    script = command.back();  // the same for all
+    command.pop_back();
+    out += shell_line(command) + " \"$SCRIPT\"\n";
+  }
+  return script.empty() ? out : fmt::format("SCRIPT={}\n{}", shell_word(script), out);
 }
 
 /// The environment of a rank, without what the host itself decides, because that is not known here.
@@ -69,6 +82,10 @@ std::string local_gpus(int ranks, const std::vector<std::string>& devices) {
   return out;
 }
 
+namespace {
+
+/// A line for each variable that `change` sets or removes, and one that lists those whose values
+/// are chosen at the start.
 std::string environment_lines(const EnvironmentChange& change) {
   std::string out;
   for (const auto& [name, value] : change.set)
@@ -77,11 +94,45 @@ std::string environment_lines(const EnvironmentChange& change) {
   return out + fmt::format("  chosen at the start: {}\n", fmt::join(change.at_start, " "));
 }
 
+/// What `change` says about each variable.
+std::map<std::string, std::string> by_name(const EnvironmentChange& change) {
+  std::map<std::string, std::string> out;
+  for (const auto& [name, value] : change.set) out[name] = "=" + shell_word(value);
+  for (const std::string& name : change.unset) out[name] = " is not set";
+  for (const std::string& name : change.at_start) out[name] = " is chosen at the start";
+  return out;
+}
+
+std::string differing_lines(const EnvironmentChange& change, const EnvironmentChange& first) {
+  const auto here = by_name(change), there = by_name(first);
+  std::string out;
+  for (const auto& [name, what] : here)
+    if (const auto same = there.find(name); same == there.end() || same->second != what)
+      out += fmt::format("  {}{}\n", name, what);
+  for (const auto& [name, unused] : there)
+    if (!here.contains(name)) out += fmt::format("  {} is its host's\n", name);
+  return out;
+}
+
+}  // namespace
+
+std::string rank_environments(const std::vector<std::pair<std::string, EnvironmentChange>>& ranks,
+                              const std::string& beyond) {
+  std::string out;
+  for (const auto& [rank, change] : ranks)
+    out += out.empty() ? fmt::format("\nenvironment of {}, beyond {}:\n{}", rank, beyond,
+                                     environment_lines(change))
+                       : fmt::format("\nenvironment of {}, as that of {} except for:\n{}", rank,
+                                     ranks[0].first, differing_lines(change, ranks[0].second));
+  return out;
+}
+
 std::string host_plan(JobSpec spec,
                       const std::function<std::string(const JobHost&, int local_rank)>& device) {
   const std::vector<JobHost> hosts = without_spares(spec.hosts);
   spec.num_workers = count_ranks(hosts);
-  std::string table, commands, environments;
+  std::string table;
+  std::vector<std::pair<std::string, EnvironmentChange>> environments;
   std::size_t width = 4;
   for (const JobHost& host : hosts) width = std::max(width, host.name.size());
   RankPlace place;
@@ -89,18 +140,14 @@ std::string host_plan(JobSpec spec,
   const std::string& first_address = hosts[0].address;
   place.master_addr = first_address.empty() && place.num_hosts == 1 ? "127.0.0.1" : first_address;
   int rank = 0;
-  for (const JobHost& host : spec.hosts)
-    commands +=
-        fmt::format("{}{}: {}\n", host.is_spare ? "spare " : "", host.name, way_to(spec, host));
   for (const JobHost& host : hosts) {
     place.local_size = host.workers;
     place.address = host.address;
     for (place.local_rank = 0; place.local_rank < host.workers; ++place.local_rank, ++rank) {
       table += fmt::format("{:4}  {:{}}  {:10}  {}\n", rank, host.name, width, place.local_rank,
                            device(host, place.local_rank));
-      environments +=
-          fmt::format("\nenvironment of rank {} on {}, beyond that of its host:\n{}", rank,
-                      host.name, environment_lines(environment_on(spec, rank, place, host)));
+      environments.emplace_back(fmt::format("rank {} on {}", rank, host.name),
+                                environment_on(spec, rank, place, host));
     }
     ++place.host;
   }
@@ -109,8 +156,8 @@ std::string host_plan(JobSpec spec,
   return fmt::format(
       "command: {}\nworkers: {}\n\nrank  {:{}}  local rank  device\n{}\nhow each host is reached:\n"
       "{}\nvariables of this shell that the hosts get: {}\n{}",
-      shell_line(spec.argv(0)), spec.num_workers, "host", width, table, commands,
-      fmt::join(names, " "), environments);
+      shell_line(spec.argv(0)), spec.num_workers, "host", width, table, ways_to_hosts(spec),
+      fmt::join(names, " "), rank_environments(environments, "that of its host"));
 }
 
 }  // namespace hgt

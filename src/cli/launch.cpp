@@ -291,10 +291,10 @@ class Launch final : public Command {
     say("command: {}\nworkers: {}\n", shell_line(program), spec_.num_workers);
     say("{}", local_gpus(spec_.num_workers, named_hosts_.empty() ? std::vector<std::string>()
                                                                  : named_hosts_[0].devices));
-    for (int rank = 0; rank < spec_.num_workers; ++rank) {
-      say("\nenvironment of rank {}, if it differs from this one:\n{}", rank,
-          environment_lines(worker_environment(spec_, rank, 0)));
-    }
+    std::vector<std::pair<std::string, EnvironmentChange>> ranks;
+    for (int rank = 0; rank < spec_.num_workers; ++rank)
+      ranks.emplace_back(fmt::format("rank {}", rank), worker_environment(spec_, rank, 0));
+    say("{}", rank_environments(ranks, "this one"));
   }
 
   JobSpec spec_;

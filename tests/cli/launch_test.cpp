@@ -580,7 +580,32 @@ TEST_CASE("a dry run prints what each rank would get, and starts nothing") {
                     folder / "made by it"});
   CHECK(run.status == 0);
   CHECK(run.out.find("command: touch '" + (folder / "made by it") + "'") != std::string::npos);
-  CHECK(run.out.find("  RANK=1\n") != std::string::npos);
+  const std::string title = "\nenvironment of rank 1, as that of rank 0 except for:\n";
+  const std::size_t one = run.out.find(title);
+  REQUIRE(one != std::string::npos);
+  CHECK(run.out.find("  RANK=1\n") > one);
+  CHECK(run.out.find("  WORLD_SIZE=2\n") < one);
+  CHECK(run.out.rfind("  WORLD_SIZE=2\n") < one);
   CHECK_FALSE(std::filesystem::exists(folder / "made by it"));
   CHECK_FALSE(std::filesystem::exists(folder / "logs"));
+}
+
+TEST_CASE("a dry run over hosts prints once what is the same for all") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "hosts") << "a slots=1 gpus=3\nb slots=1 iface=eth1\n";
+  const Launch run({"--hostfile", folder / "hosts", "--dry_run", "--", "true"});
+  CHECK(run.status == 0);
+  const std::size_t script = run.out.find("\nSCRIPT='exec /bin/sh -c ");
+  REQUIRE(script != std::string::npos);
+  CHECK(run.out.find("exec /bin/sh", script + 20) == std::string::npos);
+  for (const char* host : {"a", "b"})
+    CHECK(run.out.find(fmt::format(" -- {} \"$SCRIPT\"\n", host)) > script);
+  const std::size_t of_b =
+      run.out.find("\nenvironment of rank 1 on b, as that of rank 0 on a except for:\n");
+  REQUIRE(of_b != std::string::npos);
+  CHECK(run.out.find("  CUDA_VISIBLE_DEVICES=3\n") < of_b);
+  for (const char* line : {"CUDA_VISIBLE_DEVICES is its host's", "NODE_RANK=1",
+                           "HGTRAIN_ADDRESS is chosen at the start", "GLOO_SOCKET_IFNAME=eth1"})
+    CHECK(run.out.find(fmt::format("  {}\n", line), of_b) != std::string::npos);
+  CHECK(run.out.find("  WORLD_SIZE=", of_b) == std::string::npos);
 }

@@ -566,12 +566,15 @@ class HostsTest(HostsCase):
         self.assertEqual(re.findall(r'(?m)^ +(\d+)  (\S+) +(\d+)  GPU (\d+), if', out),
                          [('0', 'nowhere1', '0', '1'), ('1', 'nowhere2', '0', '0'), ('2', 'nowhere2', '1', '1')])
         self.assertIn("command: touch 'made by it'\nworkers: 3\n", out)
-        self.assertRegex(out, r'(?m)^nowhere2: ssh .* -p 2222 -- nowhere2 ')
+        self.assertRegex(out, r'(?m)^nowhere2: ssh .* -p 2222 -- nowhere2 "\$SCRIPT"$')
         self.assertRegex(out, r'hosts get: .*HF_TOKEN.*OTHER')
-        rank = out.split('environment of rank 2 on nowhere2')[1]
-        for line in ('RANK=2', 'LOCAL_RANK=1', 'WORLD_SIZE=3', 'LOCAL_WORLD_SIZE=2', 'NODE_RANK=1', 'GROUP_WORLD_SIZE=2'):
-            self.assertIn(f'  {line}\n', rank)
-        self.assertRegex(rank, 'chosen at the start: .*MASTER_ADDR.*MASTER_PORT')
+        first, _, last = out.split('\nenvironment of rank ')[1:]
+        for line in ('RANK=0', 'WORLD_SIZE=3', 'GROUP_WORLD_SIZE=2'):
+            self.assertIn(f'  {line}\n', first)
+        self.assertRegex(first, 'chosen at the start: .*MASTER_ADDR.*MASTER_PORT')
+        for line in ('RANK=2', 'LOCAL_RANK=1', 'LOCAL_WORLD_SIZE=2', 'NODE_RANK=1'):
+            self.assertIn(f'  {line}\n', last)
+        self.assertNotIn('  WORLD_SIZE', last)
         self.assertIn('  CUDA_VISIBLE_DEVICES=1\n', out)
         self.assertNotIn(SECRET, out)
         self.assertFalse((self.work / 'dry').exists())
