@@ -195,7 +195,7 @@ class Job {
   /// blame.
   void cannot_start(const Error& why, const std::string& host = "") {
     if (done_) return;
-    if (restarts_ == 0) return give_up(why);
+    if (attempt_ == 0) return give_up(why);
     const std::vector<std::string> joined = joined_.joining(host_names());
     const bool is_host_to_blame = !host.empty() && !spec_.hosts.empty();
     if (stopping_ || (joined.empty() && !is_host_to_blame)) return end_like_last_attempt(why);
@@ -247,16 +247,18 @@ class Job {
                                  [this](const Error& why) { cannot_start(why); },
                                  [this] { asio::post(io_, [this] { on_finished(); }); }};
     is_growing_ = false;
+    if (std::exchange(is_after_failure_, false)) ++restarts_;
     joined_.begin(host_names());
-    coordinator_ = std::make_unique<Coordinator>(std::move(context), roster_.hosts(), restarts_);
-    log_info("attempt {}: starting {} process{} of {}", restarts_, spec_.num_workers,
-             spec_.num_workers == 1 ? "" : "es", spec_.argv(restarts_).at(0));
+    coordinator_ = std::make_unique<Coordinator>(std::move(context), roster_.hosts(), attempt_);
+    log_info("attempt {}: starting {} process{} of {}", attempt_, spec_.num_workers,
+             spec_.num_workers == 1 ? "" : "es", spec_.argv(attempt_).at(0));
     coordinator_->start();
   }
 
   /// The loop may still refer to the last attempt, so that is destroyed after what is queued there.
-  void restart() {
-    ++restarts_;
+  void restart(bool after_failure = true) {
+    ++attempt_;
+    is_after_failure_ = after_failure;
     spec_.on_event(-1, "restarting", nlohmann::json::object());
     coordinator_->close();
     asio::post(io_, [last = std::move(coordinator_)] {});
@@ -286,7 +288,7 @@ class Job {
         unstarted && !stopping_ && killed_by_.empty())
       return cannot_start(unstarted->why, unstarted->host);
     verdict_ = coordinator_->verdict();
-    log_info("attempt {} ended with exit code {}", restarts_, verdict_.exit_code);
+    log_info("attempt {} ended with exit code {}", attempt_, verdict_.exit_code);
     verdict_.restarts = restarts_;
     if (!killed_by_.empty()) {
       verdict_.outcome = Verdict::Outcome::kStopped;
@@ -294,7 +296,7 @@ class Job {
       verdict_.reason = "stopped at once by " + killed_by_;
     } else if (is_growing_ && !stopping_ && verdict_.exit_code == kExitStoppedEarly) {
       joined_.let_others_join();
-      return restart();
+      return restart(/*after_failure=*/false);
     } else if (!stopping_ && (goes_back() || goes_on_without_joined())) {
       return restart();
     } else if (!stopping_ && coordinator_->is_worth_a_restart()) {
@@ -413,9 +415,9 @@ class Job {
     if (!exit_code) return notice(by + " has no effect, because no rank runs now");
     verdict_.outcome = Verdict::Outcome::kStopped;
     verdict_.exit_code = *exit_code;
-    verdict_.reason = fmt::format(
-        "stopped by {} {}", by,
-        restarts_ == 0 ? "before all hosts had answered" : "while it waited to restart");
+    verdict_.reason =
+        fmt::format("stopped by {} {}", by,
+                    attempt_ == 0 ? "before all hosts had answered" : "while it waited to restart");
     stopping_ = true;
     leave();
   }
@@ -439,7 +441,7 @@ class Job {
   nlohmann::json status() const {
     nlohmann::json status =
         coordinator_ ? coordinator_->status()
-                     : nlohmann::json{{"state", restarts_ == 0 ? "connecting" : "restarting"}};
+                     : nlohmann::json{{"state", attempt_ == 0 ? "connecting" : "restarting"}};
     status["launcher"] = {{"host", host_name()}, {"pid", getpid()}};
     status["restarts"] = restarts_;
     if (spec_.add_status) spec_.add_status(status);
@@ -490,7 +492,9 @@ class Job {
   std::map<std::string, std::string> inherited_;  // by the agents of other hosts
   std::unique_ptr<Coordinator> coordinator_;
   std::optional<Error> cannot_start_;
-  int restarts_ = 0;
+  int attempt_ = 0;
+  int restarts_ = 0;               // attempts that were started after a failure
+  bool is_after_failure_ = false;  // the next one is
   Verdict verdict_;
   int interrupts_ = 0;
   std::string killed_by_;  // who asked for the end at once

@@ -8,7 +8,7 @@ import signal
 import tempfile
 import time
 
-from hosts import HostsCase, main, sh
+from hosts import PROGRAM, HostsCase, main, sh
 
 
 class ElasticTest(HostsCase):
@@ -221,6 +221,8 @@ class ElasticTest(HostsCase):
         self.wait_for_step('fenced', 30, process)
         self.kill_agent('b')
         self.read_until('after which no process of the job can be left on b', process)
+        status = json.loads(sh(PROGRAM, 'status', self.folder / 'fenced', '--json').stdout)
+        self.assertEqual((status['state'], status['restarts']), ('restarting', 0))
         process.send_signal(signal.SIGUSR2)
         self.read_until('SIGUSR2 has no effect, because no rank runs now', process)
         process.send_signal(signal.SIGTERM)

@@ -18,7 +18,7 @@ struct Verdict {
   /// own code.
   int exit_code = 0;
   int world_size = 0;
-  int restarts = 0;       ///< how many restarts happened
+  int restarts = 0;       ///< how many attempts were started after a failure
   int stopped_ranks = 0;  ///< other ranks that still ran and had to be stopped
   int failed_ranks = 0;   ///< other ranks that ended with an error of their own
 
