@@ -12,6 +12,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/shell.h"
+#include "hgtrain/launch/rendezvous.h"
 #include "hgtrain/machine/visible_gpus.h"
 
 #include "host_range.h"
@@ -90,13 +91,22 @@ void refuse_without_hosts(const HostFlags& flags) {
     wrong.add(
         refused("--include and --exclude need --hosts or --hostfile, whose hosts they choose from",
                 "to choose GPUs of this machine, use --include localhost:0,2"));
-  if (!flags.num_nodes.empty() && node_range(flags.num_nodes).max != 1)
+  const bool has_others = !flags.num_nodes.empty() && node_range(flags.num_nodes).max != 1;
+  const std::string& first = flags.master_addr;
+  const bool is_first_elsewhere = !first.empty() && first != "127.0.0.1" && first != "localhost";
+  if (has_others && is_first_elsewhere)
+    wrong.add(refused(
+        fmt::format("--nnodes {} --master_addr {} does not say which node this is", flags.num_nodes,
+                    first),
+        fmt::format("add --node_rank R, which is 0 on {0}; or use --rdzv_endpoint {0}:{1} in place "
+                    "of --master_addr, on every node",
+                    first, flags.master_port == 0 ? Rendezvous().port : flags.master_port)));
+  else if (has_others)
     wrong.add(refused(fmt::format("--num_nodes {} (--nnodes) needs hosts", flags.num_nodes),
                       "name them with --hosts a:4,b:4 or --hostfile FILE; or start the command on "
                       "each node, with its --node_rank"));
-  if (!flags.node_rank && !flags.master_addr.empty() && flags.master_addr != "127.0.0.1" &&
-      flags.master_addr != "localhost")
-    wrong.add(refused(fmt::format("--master_addr {} needs --hosts", flags.master_addr),
+  else if (!flags.node_rank && is_first_elsewhere)
+    wrong.add(refused(fmt::format("--master_addr {} needs --hosts", first),
                       "leave it out: the workers of this machine find each other at 127.0.0.1"));
   if (flags.ssh_port) wrong.add(refused("--ssh_port needs --hosts", "leave it out"));
   if (flags.elastic_timeout) wrong.add(refused("--elastic_timeout needs --hosts", "leave it out"));

@@ -156,6 +156,10 @@ TEST_CASE("the master's address is that of the first host that is left") {
   CHECK(hosts[0].address == "10.0.0.2");
   CHECK(hosts_of({.master_addr = "localhost"}).empty());
   check_says({.master_addr = "10.0.0.2"}, {"--master_addr 10.0.0.2 needs --hosts", "127.0.0.1"});
+  check_says({.num_nodes = "2", .master_addr = "n1"},
+             {"--nnodes 2 --master_addr n1 does not say which node this is",
+              "add --node_rank R, which is 0 on n1; or use --rdzv_endpoint n1:29500 in place of "
+              "--master_addr, on every node"});
   const TemporaryFolder folder;
   std::ofstream(folder / "hosts") << "a slots=2 addr=10.0.0.1\n";
   check_says({.hostfile = folder / "hosts", .master_addr = "10.0.0.2"},
