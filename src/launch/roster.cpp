@@ -494,10 +494,30 @@ std::string Roster::text_of_waiting(std::chrono::nanoseconds left) const {
 
 /// Names hosts that cannot be used, and that the job can do without.
 void Roster::report_away() {
-  for (Host& host : hosts_)
+  for (Host& host : hosts_) {
     if (host.state == State::kAway && !std::exchange(host.is_reported, true))
       events_.notice(fmt::format("{} cannot be used{}: {}", title_of(host),
                                  host.lacks.empty() ? "" : " yet", host.why_away));
+    if (!is_too_small(host)) continue;
+    const std::string text = fmt::format(
+        "{} is a spare that is too small: it has {} slot{}, and each host that it could replace "
+        "has more",
+        title_of(host), host.spec.workers, host.spec.workers == 1 ? "" : "s");
+    if (reported_.insert(text).second) events_.notice(text);
+  }
+}
+
+/// Whether the host is a spare that has fewer slots than each host that can be lost, which that of
+/// the launcher cannot.
+bool Roster::is_too_small(const Host& spare) const {
+  if (spare.state != State::kHere || ranks_.has_range(spare)) return false;
+  return std::ranges::none_of(ranks_.ranges(), [&](const RankRange& range) {
+    const Host& host = hosts_[range.host];
+    const bool is_of_launcher = host.is_here || (nodes_ && range.host == 0);
+    const bool could_have_rank_0 = spare.facts->missing_run_dir.empty();
+    return !is_of_launcher && (could_have_rank_0 || !ranks_.leads(host)) &&
+           spare.spec.workers >= range.workers;
+  });
 }
 
 void Roster::dismiss(int exit_code, std::function<void()> done) {

@@ -135,6 +135,7 @@ class Roster {
   std::string text_of_waiting(std::chrono::nanoseconds left) const;
   void look_for_returns();
   void report_away();
+  bool is_too_small(const Host& spare) const;
 
   asio::io_context& io_;
   OutputSink& console_;

@@ -250,6 +250,22 @@ TEST_CASE("a spare that cannot be used keeps no job from starting") {
   CHECK(has(launcher.err(), notice));
 }
 
+TEST_CASE("a spare that is too small for the ranks of any other host is named") {
+  const FakeSsh ssh(kStartAgent);
+  const TemporaryFolder folder;
+  LauncherProcess launcher(
+      {"--hostfile", "a slots=3\nb slots=2\nc slots=1 spare\nd slots=2 spare\n", "--", "/bin/sh",
+       "-c", "until [ -e \"$1\" ]; do sleep 0.01; done", "sh", folder / "end"});
+  CHECK(eventually([&] {
+    return has(launcher.err(),
+               "host c is a spare that is too small: it has 1 slot, and each host "
+               "that it could replace has more");
+  }));
+  std::ofstream(folder / "end");
+  CHECK(launcher.wait() == 0);
+  CHECK_FALSE(has(launcher.err(), "host d is a spare"));
+}
+
 namespace {
 
 /// The first attempt ends when the agent of rank 1 is killed; the second only prints.
