@@ -117,7 +117,7 @@ class Job {
   }
 
   void on_returned(const std::string& host) {
-    if (done_) return;
+    if (done_ || stopping_) return;
     notice(fmt::format("host {} can be used now: it {}", host,
                        !roster_.can_grow() ? "is a spare"
                        : spec_.own_workers ? "joins after the next checkpoint"
@@ -404,6 +404,7 @@ class Job {
     // A program that is not ours may take SIGUSR1 to mean anything: it need not stop the job.
     if (signal != SIGUSR1 || spec_.own_workers) {
       const bool is_first = !std::exchange(stopping_, true);
+      roster_.begin_stop();
       if (is_first && !coordinator_->is_connecting())
         spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
     }
@@ -424,6 +425,7 @@ class Job {
 
   void kill_by(const std::string& whom) {
     killed_by_ = whom;
+    roster_.begin_stop();
     coordinator_->kill();
   }
 

@@ -455,7 +455,7 @@ void Roster::look_for_returns() {
   if (patience_.count() == 0 || nodes_) return;
   return_timer_.expires_after(call_period_);
   return_timer_.async_wait([this](const std::error_code& error) {
-    if (error) return;
+    if (error || is_stopping_) return;
     for (Host& host : hosts_)
       if (host.state == State::kAway && is_clear(host)) call_again(host);
     call_next();
@@ -494,6 +494,7 @@ std::string Roster::text_of_waiting(std::chrono::nanoseconds left) const {
 
 /// Names hosts that cannot be used, and that the job can do without.
 void Roster::report_away() {
+  if (is_stopping_) return;
   for (Host& host : hosts_) {
     if (host.state == State::kAway && !std::exchange(host.is_reported, true))
       events_.notice(fmt::format("{} cannot be used{}: {}", title_of(host),

@@ -88,6 +88,9 @@ class Roster {
   void set_aside(const std::string& host, const std::string& why);
   /// The hosts of this attempt were able to start their ranks.
   void forget_set_aside();
+  /// There is no next attempt: lost hosts are not called again, and those that cannot be used any
+  /// more are not named.
+  void begin_stop() { is_stopping_ = true; }
   /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
   /// acknowledged it, or after kDismissLimit. The nodes end when this process ends, which may print
   /// its report before.
@@ -155,6 +158,7 @@ class Roster {
   bool is_waiting_ = false;
   bool could_not_start_ = false;  // the attempt that was begun last
   bool runs_on_fewer_ = false;    // hosts than the job has ranges
+  bool is_stopping_ = false;
   asio::steady_timer timer_;
   asio::steady_timer return_timer_;
   std::unique_ptr<JoiningNodes> nodes_;  // null unless the hosts dial

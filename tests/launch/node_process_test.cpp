@@ -181,7 +181,7 @@ TEST_CASE("nodes that do not find each other say so at the end of the join timeo
   nodes.start(0, script("true", {"--join", "3"}));
   nodes.start(1, script("true", {"--join", "1"}), "another secret!!!!!!");
   CHECK(nodes[0].wait() == 6);
-  const std::string dialled = "127.0.0.1 has dialled with another job secret\n";
+  const std::string dialled = "127.0.0.1 has dialled with another job secret\"";
   CHECK(nodes[0].err().find(dialled) != std::string::npos);
   CHECK(nodes[0].err().find(dialled) == nodes[0].err().rfind(dialled));
   CHECK(has(nodes[0].err(),
@@ -199,8 +199,9 @@ TEST_CASE("a node that dials something silent is not kept beyond its join timeou
   const auto start = std::chrono::steady_clock::now();
   CHECK(nodes.start(1, script("true", {"--join", "1"})).wait() == 6);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
-  CHECK(has(nodes[0].err(), "within 1 s: something listens there, but does not answer\n"
-                            "  hint: node 0 must run there, with the same --master_port\n"));
+  CHECK(has(nodes[0].err(),
+            "within 1 s: something listens there, but does not answer\n"
+            "  hint: node 0 must run there, with the same --master_port\n"));
 }
 
 TEST_CASE(
@@ -277,6 +278,26 @@ TEST_CASE("a signal ends a node that runs no ranks, and not the job") {
   CHECK(eventually([&] { return has(zero.err(), "cannot be used: SIGTERM came there"); }));
   std::ofstream(folder / "end");
   CHECK(zero.wait() == 0);
+}
+
+TEST_CASE("a node without ranks that ends while the job is stopped is not named") {
+  Nodes nodes(2);
+  const TemporaryFolder folder;
+  const auto job = script("trap 'until [ -e " + (folder / "end") +
+                              " ]; do sleep 0.01; done; exit 0' TERM; echo ready; "
+                              "while :; do sleep 0.01; done",
+                          {"--workers", "1", "--min_hosts", "1", "--lease", "5000", "--join", "1"});
+  LauncherProcess& zero = nodes.start(0, job);
+  REQUIRE(zero.prints("ready"));
+  LauncherProcess& one = nodes.start(1, job);
+  REQUIRE(eventually([&] { return has(zero.err(), "can be used now"); }));
+  zero.kill(SIGTERM);
+  REQUIRE(eventually([&] { return has(zero.err(), "event -1 stopping"); }));
+  one.kill(SIGTERM);
+  CHECK(one.wait() == 143);
+  std::ofstream(folder / "end");
+  CHECK(zero.wait() == 0);
+  CHECK_FALSE(has(zero.err(), "SIGTERM came there"));
 }
 
 TEST_CASE("a job that has too few nodes waits for others, but not for ever") {
