@@ -8,6 +8,7 @@
 #include <span>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/checked.h"
@@ -253,6 +254,23 @@ std::int64_t max_that_fits(std::int64_t workers, const std::function<bool(std::i
   return workers;
 }
 
+/// If the number of hosts is a range, adds the numbers in it that would fit.
+void note_sizes_that_fit(const TrainFlags& flags, const std::function<bool(std::int64_t)>& fits,
+                         Error& error) {
+  const int min = min_hosts_of(flags.on_hosts);
+  if (min == 0) return;
+  const std::vector<JobHost> hosts = without_spares(hosts_of(flags));
+  std::vector<int> numbers;
+  std::int64_t workers = 0;
+  for (int number = 1; number <= std::ssize(hosts); ++number) {
+    workers += hosts[static_cast<std::size_t>(number - 1)].workers;
+    if (number >= min && fits(workers)) numbers.push_back(number);
+  }
+  if (!numbers.empty())
+    error.note(fmt::format("of {} to {} hosts, {} would fit: --num_nodes {}:{}", min, hosts.size(),
+                           fmt::join(numbers, " or "), min, numbers.back()));
+}
+
 /// Opens the data as the workers will, and completes the config from it.
 void complete_from_data(TrainPlan& plan, const std::string& saved) {
   Config& config = plan.config;
@@ -419,7 +437,14 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   if (workers < devices.workers)
     notices.push_back(
         notice(fmt::format("elasticity uses {} of {} workers", workers, devices.workers)));
-  const LoadResult loaded = load(workers);
+  const LoadResult loaded = [&] {
+    try {
+      return load(workers);
+    } catch (Error& error) {
+      note_sizes_that_fit(flags, fits, error);
+      throw;
+    }
+  }();
   std::ranges::move(notices_of(loaded, devices), std::back_inserter(notices));
 
   TrainPlan plan{loaded.config,

@@ -274,6 +274,18 @@ TEST_CASE("train takes the number of processes and the config as torchrun and de
         std::string::npos);
 }
 
+TEST_CASE("numbers of hosts in the range that could share the batch are named if all cannot") {
+  const auto says = [](const std::string& range) {
+    return run_program("--config " + source_root() + "/configs/quickstart.json --dry_run " +
+                       "--device cpu --hosts a:1,b:1,c:1 --num_nodes " + range)
+        .output;
+  };
+  CHECK(says("1:3").find("hgtrain: note: of 1 to 3 hosts, 1 or 2 would fit: --num_nodes 1:2\n") !=
+        std::string::npos);
+  CHECK(says("3:3").find("would fit") == std::string::npos);
+  CHECK(says("3").find("would fit") == std::string::npos);
+}
+
 TEST_CASE("--num_gpus counts the GPUs of each host") {
   const TemporaryFolder folder;
   std::filesystem::copy(build_root() + "/tests/machine/libnvidia-ml.so.1",
