@@ -29,6 +29,16 @@ bool RankAssignment::has_range_of(State state) const {
       ranges_, [&](const RankRange& range) { return hosts_[range.host].state == state; });
 }
 
+bool RankAssignment::is_too_small(const RosterHost& spare,
+                                  const std::function<bool(const RosterHost&)>& can_be_lost) const {
+  if (has_range(spare)) return false;
+  const bool sees_run = !spare.facts || spare.facts->missing_run_dir.empty();
+  return std::ranges::none_of(ranges_, [&](const RankRange& range) {
+    const RosterHost& host = hosts_[range.host];
+    return can_be_lost(host) && (sees_run || !leads(host)) && spare.spec.workers >= range.workers;
+  });
+}
+
 bool RankAssignment::wants_others() const {
   const std::vector<Candidate> hosts = candidates();
   return std::ranges::any_of(

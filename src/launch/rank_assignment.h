@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,9 @@ class RankAssignment {
   bool leads(const RosterHost& host) const;
   /// Whether a host with a range is in this state.
   bool has_range_of(State state) const;
+  /// Whether the host is a spare with fewer workers than each that `can_be_lost`.
+  bool is_too_small(const RosterHost& spare,
+                    const std::function<bool(const RosterHost&)>& can_be_lost) const;
   /// Whether another host should take a range, if there is one.
   bool wants_others() const;
 

@@ -5,13 +5,11 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <utility>
 
 #include <asio/post.hpp>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,7 +18,7 @@
 #include "hgtrain/machine/visible_gpus.h"
 
 #include "look_at_host.h"
-#include "unusable_hosts.h"
+#include "roster_texts.h"
 
 namespace hgt {
 namespace {
@@ -129,7 +127,7 @@ void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvou
 }
 
 void Roster::call_next() {
-  if (calls_ && !is_fenced_) calls_->call_next();
+  if (calls_ && phase_ != Phase::kFenced) calls_->call_next();
 }
 
 void Roster::call_again(Host& host) {
@@ -154,10 +152,10 @@ void Roster::disconnect(Host& host) {
 }
 
 void Roster::gather() {
-  is_ready_ = false;
+  phase_ = Phase::kGathering;
   return_timer_.cancel();
   if (!std::exchange(could_not_start_, false)) {
-    is_waiting_ = false;
+    is_waiting_told_ = false;
     deadline_ns_ = now_ns() + patience_.count();
   }
   std::int64_t fence_ns = 0;
@@ -176,11 +174,11 @@ void Roster::gather() {
   events_.notice(
       fmt::format("waiting {:.0f} s, after which no process of the job can be left on {}",
                   std::ceil(std::chrono::duration<double>(wait).count()), fmt::join(lost, ", ")));
-  is_fenced_ = true;
+  phase_ = Phase::kFenced;
   timer_.expires_after(wait);
   timer_.async_wait([this, lost](const std::error_code& error) {
     if (error) return;
-    is_fenced_ = false;
+    phase_ = Phase::kGathering;
     assign_spares();
     for (const RankRange& range : ranks_.ranges())
       if (hosts_[range.host].state == State::kAway) call_again(hosts_[range.host]);
@@ -258,7 +256,7 @@ void Roster::on_frame(Host& host, const Frame& frame) {
   if (frame.kind == MessageKind::kFilesReady || frame.kind == MessageKind::kPullPart ||
       frame.kind == MessageKind::kPullHash)
     return on_files(host, frame);
-  if (!is_ready_) return;  // of the last attempt
+  if (phase_ != Phase::kReady) return;  // of the last attempt
   events_.frame(*host.link, frame);
 }
 
@@ -288,7 +286,8 @@ void Roster::on_facts(Host& host, const HostFacts& facts) {
   host.state = State::kHere;
   host.lacks.clear();
   ranks_.count_workers();
-  if (std::exchange(host.is_reported, false) && is_ready_) events_.returned(host.spec.name);
+  if (std::exchange(host.is_reported, false) && phase_ == Phase::kReady)
+    events_.returned(host.spec.name);
   check_ready();
 }
 
@@ -318,14 +317,15 @@ void Roster::on_lost(Host& host, const std::string& why) {
   if (host.ssh) host.ssh->kill();
   host.knows_end = true;
   if (nodes_ && nodes_->is_dismissing()) return nodes_->check_dismissed();
-  if (nodes_ && !is_ready_ && host.state != State::kAway) {
+  if (nodes_ && phase_ != Phase::kReady && host.state != State::kAway) {
     events_.notice(fmt::format(
         "host {} has left {}: {}; it may join again", host.spec.name,
         has_begun_ ? "while the job waited to restart" : "before all nodes had joined", reason));
     call_again(host);
     return check_ready();
   }
-  const bool ends_attempt = is_ready_ && host.state == State::kHere && ranks_.runs_ranks(host);
+  const bool ends_attempt =
+      phase_ == Phase::kReady && host.state == State::kHere && ranks_.runs_ranks(host);
   host.is_reported = ends_attempt || host.is_left_out;  // by its verdict, or before
   on_unusable(host, reason);
   if (ends_attempt) events_.lost(*host.link, reason);
@@ -373,7 +373,8 @@ void Roster::assign_spares() {
 /// Whether a node that dials can be this host now.
 bool Roster::lets_join(Host& host) {
   if (host.state != State::kAway) return true;
-  if (patience_.count() == 0 || is_fenced_ || host.is_left_out || !is_clear(host)) return false;
+  if (patience_.count() == 0 || phase_ == Phase::kFenced || host.is_left_out || !is_clear(host))
+    return false;
   call_again(host);
   return true;
 }
@@ -390,8 +391,8 @@ bool Roster::could_run() const {
 
 void Roster::check_ready() {
   call_next();
-  if (is_ready_) return report_away();
-  if (is_fenced_) return;
+  if (phase_ == Phase::kReady) return report_away();
+  if (phase_ == Phase::kFenced) return;
   assign_spares();
   ranks_.count_workers();
   const bool may_come =
@@ -417,17 +418,13 @@ std::optional<Error> Roster::why_unfit() {
 void Roster::begin() {
   if (const auto why = why_unfit()) return events_.unusable(*why);
   if (!have_files()) return;
-  is_ready_ = has_begun_ = true;
+  phase_ = Phase::kReady;
+  has_begun_ = true;
   if (nodes_) nodes_->stop_waiting();
   report_away();
   const bool runs_on_fewer = !ranks_.runs_all();
-  if (std::exchange(runs_on_fewer_, runs_on_fewer) || runs_on_fewer) {
-    std::vector<std::string> names;
-    for (const RankRange& range : ranks_.world()) names.push_back(hosts_[range.host].spec.name);
-    events_.notice(fmt::format("running {} rank{} on {} of {} hosts: {}", num_ranks(),
-                               num_ranks() == 1 ? "" : "s", names.size(), ranks_.ranges().size(),
-                               fmt::join(names, ", ")));
-  }
+  if (std::exchange(runs_on_fewer_, runs_on_fewer) || runs_on_fewer)
+    events_.notice(text_of_world(hosts_, ranks_.world(), ranks_.ranges().size()));
   events_.ready();
   look_for_returns();
 }
@@ -469,27 +466,16 @@ void Roster::wait_for_hosts() {
       hosts_, [](const Host& host) { return host.state == State::kAway && !host.is_left_out; });
   if (left.count() <= 0 || !may_come)
     return events_.unusable(why_unusable(hosts_, ranks_.ranges(), nodes_ != nullptr));
-  if (!std::exchange(is_waiting_, true)) events_.notice(text_of_waiting(left));
+  if (!std::exchange(is_waiting_told_, true))
+    events_.notice(
+        text_of_waiting(hosts_, left, nodes_ ? std::chrono::nanoseconds(0) : call_period_));
   timer_.expires_after(std::min(left, call_period_));
   timer_.async_wait([this](const std::error_code& error) {
-    if (error || is_ready_) return;
+    if (error || phase_ == Phase::kReady) return;
     for (Host& host : hosts_)
       if (host.state == State::kAway) call_again(host);
     check_ready();
   });
-}
-
-/// For whom a restart waits, and until when.
-std::string Roster::text_of_waiting(std::chrono::nanoseconds left) const {
-  std::vector<std::string> away;
-  for (const Host& host : hosts_)
-    if (host.state == State::kAway && !host.is_left_out)
-      away.push_back(fmt::format("{} ({})", host.spec.name, host.why_away));
-  const std::int64_t seconds = std::chrono::ceil<std::chrono::seconds>(left).count();
-  const double period = std::chrono::duration<double>(call_period_).count();
-  return fmt::format("too few hosts can be used: waiting up to {} s, until {:%H:%M:%S}, for {}{}",
-                     seconds, fmt::localtime(std::time(nullptr) + seconds), fmt::join(away, ", "),
-                     nodes_ ? "" : fmt::format("; called again every {:g} s", period));
 }
 
 /// Names hosts that cannot be used, and that the job can do without.
@@ -497,28 +483,16 @@ void Roster::report_away() {
   if (is_stopping_) return;
   for (Host& host : hosts_) {
     if (host.state == State::kAway && !std::exchange(host.is_reported, true))
-      events_.notice(fmt::format("{} cannot be used{}: {}", title_of(host),
-                                 host.lacks.empty() ? "" : " yet", host.why_away));
-    if (!is_too_small(host)) continue;
-    const std::string text = fmt::format(
-        "{} is a spare that is too small: it has {} slot{}, and each host that it could replace "
-        "has more",
-        title_of(host), host.spec.workers, host.spec.workers == 1 ? "" : "s");
-    if (reported_.insert(text).second) events_.notice(text);
+      events_.notice(text_of_away(host));
+    const auto can_be_lost = [this](const Host& other) { return !is_of_launcher(other); };
+    if (host.state == State::kHere && ranks_.is_too_small(host, can_be_lost))
+      if (const std::string text = text_of_small_spare(host); reported_.insert(text).second)
+        events_.notice(text);
   }
 }
 
-/// Whether the host is a spare that has fewer slots than each host that can be lost, which that of
-/// the launcher cannot.
-bool Roster::is_too_small(const Host& spare) const {
-  if (spare.state != State::kHere || ranks_.has_range(spare)) return false;
-  return std::ranges::none_of(ranks_.ranges(), [&](const RankRange& range) {
-    const Host& host = hosts_[range.host];
-    const bool is_of_launcher = host.is_here || (nodes_ && range.host == 0);
-    const bool could_have_rank_0 = spare.facts->missing_run_dir.empty();
-    return !is_of_launcher && (could_have_rank_0 || !ranks_.leads(host)) &&
-           spare.spec.workers >= range.workers;
-  });
+bool Roster::is_of_launcher(const Host& host) const {
+  return host.is_here || (nodes_ && &host == &hosts_[0]);
 }
 
 void Roster::dismiss(int exit_code, std::function<void()> done) {

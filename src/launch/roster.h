@@ -135,10 +135,9 @@ class Roster {
   bool have_files();
   std::optional<Error> why_unfit();
   void wait_for_hosts();
-  std::string text_of_waiting(std::chrono::nanoseconds left) const;
   void look_for_returns();
   void report_away();
-  bool is_too_small(const Host& spare) const;
+  bool is_of_launcher(const Host& host) const;
 
   asio::io_context& io_;
   OutputSink& console_;
@@ -155,16 +154,19 @@ class Roster {
   std::chrono::nanoseconds patience_{0};
   std::chrono::nanoseconds call_period_{0};
   std::int64_t deadline_ns_ = 0;  // until when to wait for hosts
-  bool is_waiting_ = false;
-  bool could_not_start_ = false;  // the attempt that was begun last
+  enum class Phase {
+    kGathering,  // until there are hosts for the next attempt
+    kFenced,     // the same, but no host is called: processes of the last attempt may be left
+    kReady       // an attempt runs
+  } phase_ = Phase::kGathering;
+  bool has_begun_ = false;        // there was an attempt
+  bool could_not_start_ = false;  // the last one
+  bool is_waiting_told_ = false;  // the user knows for whom it waits
   bool runs_on_fewer_ = false;    // hosts than the job has ranges
   bool is_stopping_ = false;
   asio::steady_timer timer_;
   asio::steady_timer return_timer_;
   std::unique_ptr<JoiningNodes> nodes_;  // null unless the hosts dial
-  bool is_ready_ = false;
-  bool is_fenced_ = false;  // hosts are not called now
-  bool has_begun_ = false;  // there was an attempt
 };
 
 }  // namespace hgt

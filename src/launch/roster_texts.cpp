@@ -1,9 +1,12 @@
-#include "unusable_hosts.h"
+#include "roster_texts.h"
 
 #include <algorithm>
+#include <ctime>
 #include <string>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/error_list.h"
 
@@ -34,6 +37,40 @@ std::string hint_for(const RosterHost& host, const std::string& caller) {
 
 std::string title_of(const RosterHost& host) {
   return host.spec.name.starts_with("node ") ? host.spec.name : "host " + host.spec.name;
+}
+
+std::string text_of_away(const RosterHost& host) {
+  return fmt::format("{} cannot be used{}: {}", title_of(host), host.lacks.empty() ? "" : " yet",
+                     host.why_away);
+}
+
+std::string text_of_small_spare(const RosterHost& spare) {
+  return fmt::format(
+      "{} is a spare that is too small: it has {} slot{}, and each host that it could replace has "
+      "more",
+      title_of(spare), spare.spec.workers, spare.spec.workers == 1 ? "" : "s");
+}
+
+std::string text_of_waiting(const std::vector<RosterHost>& hosts, std::chrono::nanoseconds left,
+                            std::chrono::nanoseconds call_period) {
+  std::vector<std::string> away;
+  for (const RosterHost& host : hosts)
+    if (host.state == Candidate::State::kAway && !host.is_left_out)
+      away.push_back(fmt::format("{} ({})", host.spec.name, host.why_away));
+  const std::int64_t seconds = std::chrono::ceil<std::chrono::seconds>(left).count();
+  const double period = std::chrono::duration<double>(call_period).count();
+  return fmt::format("too few hosts can be used: waiting up to {} s, until {:%H:%M:%S}, for {}{}",
+                     seconds, fmt::localtime(std::time(nullptr) + seconds), fmt::join(away, ", "),
+                     period == 0 ? "" : fmt::format("; called again every {:g} s", period));
+}
+
+std::string text_of_world(const std::vector<RosterHost>& hosts, const std::vector<RankRange>& world,
+                          std::size_t num_hosts) {
+  std::vector<std::string> names;
+  for (const RankRange& range : world) names.push_back(hosts[range.host].spec.name);
+  const int ranks = count_ranks(world);
+  return fmt::format("running {} rank{} on {} of {} hosts: {}", ranks, ranks == 1 ? "" : "s",
+                     names.size(), num_hosts, fmt::join(names, ", "));
 }
 
 Error why_unusable(const std::vector<RosterHost>& hosts, const std::vector<RankRange>& ranges,

@@ -1,4 +1,4 @@
-#include "unusable_hosts.h"
+#include "roster_texts.h"
 
 #include <catch2/catch.hpp>
 
