@@ -63,6 +63,83 @@ std::map<std::string, std::string> files_of(const fs::path& program) {
   return out;
 }
 
+// The parts of start_script(), which become one line. The first two set p, the program.
+
+constexpr std::string_view kFindProgram = R"sh(
+  p=$0;
+  [ -x "$p" ] || { echo "there is no program $0 on this host" >&2; exit 127; };
+)sh";
+
+// The cache: c, this build in it: b, a folder for what arrives: t, with the names of this host and
+// process, because hosts may share the cache. Once the process has ended, its folder is a leftover.
+constexpr std::string_view kFindBuild = R"sh(
+  fail() { echo "$*" | head -n 1 >&2; rm -rf "$t"; exit 127; };
+  same() { [ -x "$1/hgtrain" ] && (cd "$1" && printf "%s  %s\n" $hgt_sums | sha256sum -c --status); };
+  whole() { same "$1" && (cd "$1" && sha256sum -c --status SHA256SUMS); };
+  try() {
+    for x in "hgtrain version" "hgtrain-worker probe"; do
+      m=$("$1"/$x 2>&1 >/dev/null) || fail "this host cannot run hgtrain: $m";
+    done;
+  };
+  receive() {
+    m=$(mkdir -p "$t/lib" 2>&1) || fail "the program cannot be sent: $m";
+    printf "\n%s\n" $hgt_send;
+    while read -r size name; do
+      case $name in "") continue;; end) break;; esac;
+      m=$(head -c "$size" 2>&1 > "$t/$name") || fail "the program cannot be sent to $t: $m";
+    done;
+    (cd "$t" && sha256sum -c --status SHA256SUMS) ||
+      fail "the program was sent, but did not arrive whole in $t";
+    chmod +x "$t/hgtrain" "$t/hgtrain-worker";
+    try "$t";
+    whole "$b" 2>/dev/null || rm -rf "$b";
+    mv -T "$t" "$b" 2>/dev/null || rm -rf "$t";
+  };
+  remove_leftovers() {
+    for o in "$c"/*."$h".*; do
+      case $o in *[0-9]) kill -0 "${o##*.}" 2>/dev/null || rm -rf "$o";; esac;
+    done;
+  };
+  remove_oldest() {
+    n=0;
+    ls -td "$c"/*/ | while read -r o; do
+      n=$((n + $(du -sk "$o" | cut -f 1)));
+      [ $n -le $hgt_most ] || [ "$o" = "$b/" ] || rm -rf "$o";
+    done;
+  };
+  p=$0;
+  c=${XDG_CACHE_HOME:-$HOME/.cache}/hgtrain;
+  b=$c/$hgt_build;
+  h=$(uname -n);
+  t=$b.$h.$$;
+  if same "${0%/*}" 2>/dev/null; then
+    try "${0%/*}";
+  else
+    p=$b/hgtrain;
+    remove_leftovers;
+    whole "$b" 2>/dev/null || { receive; remove_oldest; };
+    touch "$b";
+  fi;
+)sh";
+
+constexpr std::string_view kStart = R"sh(
+  printf "\n%s\n" $hgt_nonce;
+  while read -r l; do [ -z "$l" ] || break; done;
+  exec "$p" $hgt_words
+)sh";
+
+/// csh cannot pass a newline on.
+std::string one_line(std::string_view script) {
+  std::string out;
+  bool is_at_start = true;  // of a line
+  for (const char byte : script) {
+    if (byte == '\n' && !out.empty()) out += ' ';
+    is_at_start = byte == '\n' || (is_at_start && byte == ' ');
+    if (!is_at_start) out += byte;
+  }
+  return out;
+}
+
 }  // namespace
 
 ProgramFiles::ProgramFiles(std::string program) : program_(std::move(program)) {
@@ -101,48 +178,13 @@ std::string send_line(const std::string& nonce) {
 
 std::string start_script(const ProgramFiles& files, const std::string& nonce,
                          const std::string& words, std::int64_t cache_kib) {
-  const std::string start = "printf \"\\n%s\\n\" " + nonce +
-                            "; while read -r l; do [ -z \"$l\" ] || break; done; exec \"$p\" " +
-                            words;
-  if (files.hashes().empty())
-    return "p=$0; [ -x \"$p\" ] || { echo \"there is no program $0 on this host\" >&2; exit 127; "
-           "}; " +
-           start;
+  std::string values = fmt::format("hgt_nonce={}; hgt_words=\"{}\"; ", nonce, words);
+  if (files.hashes().empty()) return values + one_line(kFindProgram) + one_line(kStart);
   std::string sums;
   for (const auto& [name, hash] : files.hashes()) sums += fmt::format(" {} {}", hash, name);
-  // The cache: c, this build in it: b, a folder for what arrives: t, with the names of this host
-  // and process, because hosts may share the cache. Once the process has ended, its folder is a
-  // leftover.
-  return fmt::format(
-             "fail() {{ echo \"$*\" | head -n 1 >&2; rm -rf \"$t\"; exit 127; }}; "
-             "same() {{ [ -x \"$1/hgtrain\" ] && (cd \"$1\" && "
-             "printf \"%s  %s\\n\"{} | sha256sum -c --status); }}; "
-             "whole() {{ same \"$1\" && (cd \"$1\" && sha256sum -c --status SHA256SUMS); }}; "
-             "try() {{ for x in \"hgtrain version\" \"hgtrain-worker probe\"; do "
-             "m=$(\"$1\"/$x 2>&1 >/dev/null) || fail \"this host cannot run hgtrain: $m\"; done; "
-             "}}; "
-             "p=$0; c=${{XDG_CACHE_HOME:-$HOME/.cache}}/hgtrain; b=$c/{}; h=$(uname -n); "
-             "t=$b.$h.$$; "
-             "if same \"${{0%/*}}\" 2>/dev/null; then try \"${{0%/*}}\"; else p=$b/hgtrain; "
-             "for o in \"$c\"/*.\"$h\".*; do case $o in *[0-9]) "
-             "kill -0 \"${{o##*.}}\" 2>/dev/null || rm -rf \"$o\";; esac; done; "
-             "if whole \"$b\" 2>/dev/null; then :; else "
-             "m=$(mkdir -p \"$t/lib\" 2>&1) || fail \"the program cannot be sent: $m\"; "
-             "printf \"\\n%s\\n\" {}; "
-             "while read -r size name; do case $name in \"\") continue;; end) break;; esac; "
-             "m=$(head -c \"$size\" 2>&1 > \"$t/$name\") || "
-             "fail \"the program cannot be sent to $t: $m\"; done; "
-             "(cd \"$t\" && sha256sum -c --status SHA256SUMS) || "
-             "fail \"the program was sent, but did not arrive whole in $t\"; "
-             "chmod +x \"$t/hgtrain\" \"$t/hgtrain-worker\"; "
-             "try \"$t\"; "
-             "whole \"$b\" 2>/dev/null || rm -rf \"$b\"; mv -T \"$t\" \"$b\" 2>/dev/null || rm -rf "
-             "\"$t\"; "
-             "n=0; ls -td \"$c\"/*/ | while read -r o; do n=$((n + $(du -sk \"$o\" | cut -f 1))); "
-             "[ $n -le {} ] || [ \"$o\" = \"$b/\" ] || rm -rf \"$o\"; done; fi; "
-             "touch \"$b\"; fi; ",
-             sums, files.folder(), send_line(nonce), cache_kib) +
-         start;
+  values += fmt::format("hgt_sums=\"{}\"; hgt_build={}; hgt_send={}; hgt_most={}; ", sums,
+                        files.folder(), send_line(nonce), cache_kib);
+  return values + one_line(kFindBuild) + one_line(kStart);
 }
 
 }  // namespace hgt
