@@ -20,9 +20,9 @@
 #include "lease.h"
 #include "link_probe.h"
 #include "local_ranks.h"
-#include "log_writer.h"
 #include "output_sink.h"
 #include "ports.h"
+#include "writer_thread.h"
 
 namespace hgt {
 
@@ -99,7 +99,7 @@ class Agent {
   const Context context_;
   FrameLink link_;
   Window window_;
-  LogWriter logs_;
+  WriterThread logs_;
   Lease lease_;
   std::optional<MasterPort> port_;
   std::thread look_;                       // at the devices

@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/file_ops.h"
+
 namespace hgt {
 namespace {
 
@@ -27,6 +29,23 @@ bool can_take(int fd) {
 
 const char* name_of(int fd) {
   return fd == STDOUT_FILENO ? "stdout" : "stderr";
+}
+
+/// A file without a name is in memory.
+bool is_on_disk(int fd) {
+  struct stat status {};
+  return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink > 0;
+}
+
+/// Returns how much of `text` was written, and 0 or errno.
+std::pair<std::size_t, int> write_file(int fd, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = file_ops().write(fd, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return {done, errno};
+    done += static_cast<std::size_t>(written);
+  }
+  return {text.size(), 0};
 }
 
 OwnedFd reopen(int fd, mode_t mode) {
@@ -62,12 +81,21 @@ std::streamsize ConsoleQueue::Cerr::xsputn(const char* text, std::streamsize byt
 }
 
 ConsoleQueue::ConsoleQueue(asio::io_context& io, Events events)
-    : events_(std::move(events)), outputs_{Output(io, STDOUT_FILENO), Output(io, STDERR_FILENO)} {
-  if (outputs_[OutputSink::kErr].readiness.is_open()) before_ = std::cerr.rdbuf(&cerr_);
+    : io_(io),
+      events_(std::move(events)),
+      outputs_{Output(io, STDOUT_FILENO), Output(io, STDERR_FILENO)} {
+  look_again();
 }
 
 ConsoleQueue::~ConsoleQueue() {
   if (before_) std::cerr.rdbuf(before_);
+}
+
+void ConsoleQueue::look_again() {
+  for (Output& output : outputs_) output.is_on_disk = is_on_disk(output.fd);
+  const Output& errors = outputs_[OutputSink::kErr];
+  if (!before_ && (errors.is_on_disk || errors.readiness.is_open()))
+    before_ = std::cerr.rdbuf(&cerr_);
 }
 
 void ConsoleQueue::write(Stream stream, std::string_view text) {
@@ -82,7 +110,7 @@ void ConsoleQueue::say(std::string_view text) {
   if (output.gone || text.empty()) return;
   // A line comes in pieces; a progress line that is drawn again is one, too.
   if (std::exchange(at_line_start_, text.ends_with('\n')) || text.starts_with('\r'))
-    is_leaving_out_ = !keeps_all_ && output.queue.size() > (is_leaving_out_ ? 0 : kMostUnread);
+    is_leaving_out_ = !keeps_all_ && output.waiting_bytes() > (is_leaving_out_ ? 0 : kMostUnread);
   if (is_leaving_out_) {
     missing_lines_ += std::ranges::count(text, '\n');
   } else {
@@ -106,7 +134,7 @@ void ConsoleQueue::keep_last_lines() {
 void ConsoleQueue::give_up() {
   const OwnedFd nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
   for (Output& output : outputs_) {
-    if (output.queue.empty()) continue;
+    if (output.waiting_bytes() == 0) continue;
     dup2(nowhere.get(), output.fd);
     output.queue.clear();
     output.gone = output.has_reported = true;
@@ -115,11 +143,11 @@ void ConsoleQueue::give_up() {
 
 bool ConsoleQueue::is_full() const {
   return std::any_of(outputs_.begin(), outputs_.end(),
-                     [](const Output& o) { return o.queue.size() > kFullBytes; });
+                     [](const Output& o) { return o.waiting_bytes() > kFullBytes; });
 }
 
 std::size_t ConsoleQueue::waiting_bytes() const {
-  return outputs_[0].queue.size() + outputs_[1].queue.size();
+  return outputs_[0].waiting_bytes() + outputs_[1].waiting_bytes();
 }
 
 std::string ConsoleQueue::what_was_dropped() const {
@@ -132,15 +160,15 @@ std::string ConsoleQueue::what_was_dropped() const {
 }
 
 void ConsoleQueue::add(Output& output, std::string_view text) {
+  if (output.is_on_disk && output.queue.empty()) return add_to_thread(output, std::string(text));
   output.queue.append(text);
   if (!output.waiting) pump(output);
 }
 
-void ConsoleQueue::drop(Output& output, int error_number) {
+void ConsoleQueue::drop(Output& output, std::size_t bytes, int error_number) {
   const bool is_first = output.dropped_bytes == 0;
   output.gone = error_number == EPIPE;
-  if (!output.gone) output.dropped_bytes += static_cast<std::int64_t>(output.queue.size());
-  output.queue.clear();
+  if (!output.gone) output.dropped_bytes += static_cast<std::int64_t>(bytes);
   if (output.gone && std::exchange(output.has_output, false)) return report_gone(output);
   if (!output.gone && is_first)
     events_.failed(
@@ -152,6 +180,18 @@ void ConsoleQueue::report_gone(Output& output) {
   if (!std::exchange(output.has_reported, true)) events_.gone();
 }
 
+void ConsoleQueue::add_to_thread(Output& output, std::string text) {
+  if (!thread_) thread_.emplace(io_, [] {});
+  output.in_thread_bytes += text.size();
+  thread_->add(text.size(), [this, &output, thread = &*thread_, text = std::move(text)] {
+    const auto [done, error] = write_file(output.fd, text);
+    thread->post([this, &output, bytes = text.size(), done, error] {
+      output.in_thread_bytes -= bytes;
+      if (error != 0 && !output.gone) drop(output, bytes - done, error);
+    });
+  });
+}
+
 void ConsoleQueue::pump(Output& output) {
   std::size_t done = 0;
   while (done < output.queue.size() && can_take(output.target())) {
@@ -160,8 +200,8 @@ void ConsoleQueue::pump(Output& output) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) break;  // another program has filled it
     if (written < 0) {
-      output.queue.erase(0, done);
-      return drop(output, errno);
+      const int error = errno;
+      return drop(output, std::exchange(output.queue, {}).size() - done, error);
     }
     done += static_cast<std::size_t>(written);
   }

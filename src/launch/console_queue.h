@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <streambuf>
 #include <string>
 #include <string_view>
@@ -14,12 +15,14 @@
 #include "hgtrain/base/owned_fd.h"
 
 #include "output_sink.h"
+#include "writer_thread.h"
 
 namespace hgt {
 
 /// This process's stdout and stderr, written without ever blocking the loop: a console that does
-/// not take its text (a stopped terminal, a slow pipe) must not delay signals and heartbeats. It
-/// takes the workers' output, and while it lives also what this process prints through std::cerr.
+/// not take its text (a stopped terminal, a slow pipe, a file on a disk that stands still) must not
+/// delay signals and heartbeats. It takes the workers' output, and while it lives also what this
+/// process prints through std::cerr.
 ///
 /// A writer of output checks is_full() and waits while it is true, so the queue stays small. A
 /// writer to std::cerr cannot wait: if more than kMostUnread waits, its lines are left out until
@@ -37,11 +40,14 @@ class ConsoleQueue {
     std::function<void(const std::string& text)> failed;
   };
   ConsoleQueue(asio::io_context& io, Events events);
+  /// Waits until what is for a file is written.
   ~ConsoleQueue();
   ConsoleQueue(const ConsoleQueue&) = delete;
   ConsoleQueue& operator=(const ConsoleQueue&) = delete;
 
   void write(Stream stream, std::string_view text);
+  /// Call it if another file may have been put in place of stdout or stderr (Detachment).
+  void look_again();
   bool is_full() const;
   std::size_t waiting_bytes() const;
   /// How much was dropped because it could not be written, "" if nothing was.
@@ -57,6 +63,7 @@ class ConsoleQueue {
   struct Output {
     Output(asio::io_context& io, int descriptor);
     int target() const { return reopened.get() >= 0 ? reopened.get() : fd; }
+    std::size_t waiting_bytes() const { return gone ? 0 : queue.size() + in_thread_bytes; }
     int fd;
     /// The same pipe or terminal, non-blocking: the flag of `fd` counts for all who share it, the
     /// user's shell too. -1: it cannot be opened again, or is neither.
@@ -64,8 +71,10 @@ class ConsoleQueue {
     /// An epoll instance that watches the target, because asio makes non-blocking what it watches;
     /// closed if the target never lets a writer wait.
     asio::posix::stream_descriptor readiness;
+    bool is_on_disk = false;  // then a thread writes it
     std::string queue;
-    bool has_output = false;  // of workers, in the queue
+    std::size_t in_thread_bytes = 0;  // that it has not written yet
+    bool has_output = false;          // of workers, in the queue
     bool waiting = false;
     bool gone = false;
     bool has_reported = false;  // that it is gone
@@ -87,9 +96,11 @@ class ConsoleQueue {
   void say_what_is_missing();
   void add(Output& output, std::string_view text);
   void pump(Output& output);
-  void drop(Output& output, int error_number);
+  void add_to_thread(Output& output, std::string text);
+  void drop(Output& output, std::size_t bytes, int error_number);
   void report_gone(Output& output);
 
+  asio::io_context& io_;
   const Events events_;
   std::array<Output, 2> outputs_;
   Cerr cerr_{*this};
@@ -98,6 +109,7 @@ class ConsoleQueue {
   bool is_leaving_out_ = false;
   bool keeps_all_ = false;
   std::int64_t missing_lines_ = 0;
+  std::optional<WriterThread> thread_;
 };
 
 }  // namespace hgt

@@ -76,6 +76,7 @@ class Job {
       joined_.hear(kind, body);
       if (restarts_left_.hear(kind, body)) asio::post(io_, [this] { on_progress(); });
       if (on_event) on_event(rank, kind, body);
+      if (kind == "spawned" || kind == "started") console_.look_again();  // it may have detached
     };
   }
 

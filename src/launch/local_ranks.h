@@ -19,9 +19,9 @@
 #include "agent_messages.h"
 #include "frame_link.h"
 #include "job_store.h"
-#include "log_writer.h"
 #include "output_sink.h"
 #include "worker.h"
+#include "writer_thread.h"
 
 namespace hgt {
 
@@ -34,7 +34,7 @@ class LocalRanks {
     asio::io_context& io;
     FrameLink& link;      ///< the stream for its reports
     OutputSink& console;  ///< for the workers' output, if it is shown
-    LogWriter& logs;
+    WriterThread& logs;
     int group_fd = -1;  ///< of the job's control group, -1 = none
     /// Children of this process that are none of the ranks'.
     std::function<std::set<pid_t>()> others;

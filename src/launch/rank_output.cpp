@@ -15,7 +15,7 @@ struct RankOutput::Log {
   std::int64_t dropped_bytes = 0;
 };
 
-RankOutput::RankOutput(LogWriter& logs, Options options)
+RankOutput::RankOutput(WriterThread& logs, Options options)
     : logs_(&logs), options_(std::make_shared<const Options>(std::move(options))) {
   if (const std::string& path = options_->log_path; !path.empty())
     log_ = std::make_shared<Log>(Log{File::open(path, O_WRONLY | O_CREAT | O_APPEND)});

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lines.h"
-#include "log_writer.h"
 #include "output_sink.h"
+#include "writer_thread.h"
 
 namespace hgt {
 
@@ -29,7 +29,7 @@ class RankOutput {
 
   /// `logs` writes the log, and calls `log_failed` on its loop. Error(kData) if the log cannot be
   /// opened.
-  RankOutput(LogWriter& logs, Options options);
+  RankOutput(WriterThread& logs, Options options);
 
   void feed(OutputSink::Stream stream, std::string_view bytes);
   /// The console or the log is behind: nobody should feed more.
@@ -44,7 +44,7 @@ class RankOutput {
   void deliver(OutputSink::Stream stream, std::string_view bytes, bool at_end);
   void log(std::string text);
 
-  LogWriter* logs_;
+  WriterThread* logs_;
   /// Shared with nobody: what the writer's thread has to report finds it gone if this is gone.
   std::shared_ptr<const Options> options_;
   std::shared_ptr<Log> log_;  // used by the writer's thread only; null: there is none

@@ -268,11 +268,10 @@ class HostsCase(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, left)
             time.sleep(0.01)
 
-    def start(self, *args, hosts='a:2,b:2', env=(), cwd=None, command=('launch',), program=None):
+    def start(self, *args, hosts='a:2,b:2', env=(), cwd=None, command=('launch',), program=None, output=subprocess.PIPE):
         path = f'{self.hosts.folder}/bin:' + os.environ['PATH']
         return subprocess.Popen([program or PROGRAM, *command, *(['--hosts', hosts] if hosts else []), *args], cwd=cwd or self.work, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                env={**os.environ, 'PATH': path, **dict(env)})
+                                stdout=output, stderr=output, env={**os.environ, 'PATH': path, **dict(env)})
 
     def run_on_hosts(self, *args, exit_code=0, **options):
         process = self.start(*args, **options)

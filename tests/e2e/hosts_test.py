@@ -282,13 +282,16 @@ class HostsTest(HostsCase):
         folder = self.work / 'still'
         folder.mkdir()
         with self.shared_disk(folder):
-            process = self.start('--log_dir', folder, '--', 'sh', '-c', 'for i in $(seq 220); do echo line $i; sleep 0.1; done; echo end $RANK')
-            self.assertIn('line 1', process.stdout.readline())
+            output = folder / 'output'
+            with output.open('w') as file:
+                process = self.start('--log_dir', folder, '--', 'sh', '-c', 'for i in $(seq 220); do echo line $i; sleep 0.1; done; echo end $RANK',
+                                     output=file)
+            self.wait_for(lambda: 'line 1\n' in output.read_text(), process)
             # For longer than a lease; then it goes on by itself, whatever the job does.
             subprocess.run(['sh', '-c', 'fsfreeze --freeze "$0" && sleep 18; fsfreeze --unfreeze "$0"', folder], check=True)
             self.assertIsNone(process.poll())
-            out, err = process.communicate(timeout=60)
-            self.assertEqual(process.returncode, 0, out + err)
+            self.assertEqual(process.wait(timeout=60), 0, output.read_text())
+            self.assertIn('line 220\n', output.read_text())
             for rank in range(4):
                 self.assertEqual((folder / f'rank_{rank}.log').read_text().splitlines()[-2:], ['line 220', f'end {rank}'])
 

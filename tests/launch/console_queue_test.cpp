@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <iostream>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -13,7 +14,9 @@
 #include "hgtrain/base/owned_fd.h"
 
 #include "full_pipe.h"
+#include "support/failing_file_ops.h"
 #include "support/process.h"
+#include "support/standing_file_ops.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -57,18 +60,72 @@ std::string read_all(FullPipe& pipe, asio::io_context& io, const ConsoleQueue& c
 
 }  // namespace
 
-TEST_CASE("a file takes everything at once") {
+TEST_CASE(
+    "a file on a disk that stands still blocks nobody, and gets all in the order it was said") {
   const TemporaryFolder folder;
   asio::io_context io;
   const OwnedFd file(open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0666));
   const std::string text(3 << 20, 'x');
+  StandingFileOps disk;
   {
+    const FileOpsOverride override(disk);
     const StdoutAs stdout_as(file.get());
+    const StdoutAs stderr_as(file.get(), STDERR_FILENO);
     ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
     console.write(OutputSink::kOut, text);
-    CHECK(console.waiting_bytes() == 0);
+    std::cerr << "said\n";
+    console.write(OutputSink::kOut, "last\n");
+    CHECK(console.is_full());
+    CHECK(contents(folder / "out").empty());
+    disk.go_on();
+    while (console.waiting_bytes() > 0) io.run_one();
+    CHECK(contents(folder / "out") == text + "said\nlast\n");
+    console.write(OutputSink::kOut, "later\n");
   }
-  CHECK(contents(folder / "out") == text);
+  CHECK(contents(folder / "out") == text + "said\nlast\nlater\n");
+}
+
+TEST_CASE("a disk without room drops what it does not take, and that is counted") {
+  const TemporaryFolder folder;
+  asio::io_context io;
+  const OwnedFd file(open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0666));
+  std::vector<std::string> notices;
+  const StdoutAs stdout_as(file.get());
+  ConsoleQueue console(
+      io, {[] { FAIL("gone"); }, [&](const std::string& text) { notices.push_back(text); }});
+  {
+    FailingFileOps full(0, ENOSPC);
+    const FileOpsOverride override(full);
+    console.write(OutputSink::kOut, "a\n");
+    while (console.waiting_bytes() > 0) io.run_one();
+  }
+  io.restart();
+  console.write(OutputSink::kOut, "b\n");
+  while (console.waiting_bytes() > 0) io.run_one();
+  REQUIRE(notices.size() == 1);
+  CHECK_THAT(notices[0], Catch::Contains("stdout cannot be written: No space left on device"));
+  CHECK(console.what_was_dropped() == "2 bytes of stdout were dropped");
+  CHECK(contents(folder / "out") == "b\n");
+}
+
+TEST_CASE("a file that takes the place of stderr later is written by the thread, too") {
+  const TemporaryFolder folder;
+  asio::io_context io;
+  const OwnedFd memory(memfd_create("stderr", MFD_CLOEXEC));
+  const OwnedFd file(open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0666));
+  StandingFileOps disk;
+  {
+    const FileOpsOverride override(disk);
+    const StdoutAs stderr_as(memory.get(), STDERR_FILENO);
+    ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
+    std::cerr << "before\n";
+    dup2(file.get(), STDERR_FILENO);
+    console.look_again();
+    std::cerr << "after\n";
+    CHECK(console.waiting_bytes() == 6);
+    disk.go_on();
+  }
+  CHECK(contents(folder / "out") == "after\n");
 }
 
 TEST_CASE("a pipe that nobody empties fills the queue, and never blocks") {

@@ -21,7 +21,7 @@ struct LoggedRank {
 
   asio::io_context io;
   asio::executor_work_guard<asio::io_context::executor_type> other_work = asio::make_work_guard(io);
-  LogWriter logs{io, [] {}};
+  WriterThread logs{io, [] {}};
   RankOutput output;
 };
 
@@ -78,7 +78,7 @@ TEST_CASE(
 TEST_CASE("output that is destroyed before its log is written reports nothing") {
   asio::io_context io;
   {
-    LogWriter logs(io, [] {});
+    WriterThread logs(io, [] {});
     RankOutput output(logs, {"", 0, nullptr, {}});
     output.finish([] { FAIL("it is gone"); });
   }

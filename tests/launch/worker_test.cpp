@@ -34,7 +34,7 @@ struct Run {
   }
 
   asio::io_context io;
-  LogWriter logs{io, [] {}};
+  WriterThread logs{io, [] {}};
   JobKey key = JobKey::random();
   JobStore store;
   std::vector<std::string> events;

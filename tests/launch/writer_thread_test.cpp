@@ -1,4 +1,4 @@
-#include "log_writer.h"
+#include "writer_thread.h"
 
 #include <future>
 #include <string>
@@ -13,10 +13,10 @@ TEST_CASE("writes happen in order, off the loop; it says when there is room agai
   std::string written;
   std::promise<void> disk;
   {
-    LogWriter logs(io, [&] { ++rooms; });
+    WriterThread logs(io, [&] { ++rooms; });
     logs.add(1, [&] { disk.get_future().wait(); });
     CHECK_FALSE(logs.is_full());
-    logs.add(LogWriter::kFullBytes, [&] { written += 'a'; });
+    logs.add(WriterThread::kFullBytes, [&] { written += 'a'; });
     logs.add(5, [&] { written += 'b'; });
     CHECK(logs.is_full());
     io.poll();

@@ -1,4 +1,4 @@
-#include "log_writer.h"
+#include "writer_thread.h"
 
 #include <utility>
 
@@ -7,14 +7,14 @@
 
 namespace hgt {
 
-LogWriter::LogWriter(asio::io_context& io, std::function<void()> has_room)
+WriterThread::WriterThread(asio::io_context& io, std::function<void()> has_room)
     : io_(io), has_room_(std::move(has_room)) {}
 
-LogWriter::~LogWriter() {
+WriterThread::~WriterThread() {
   thread_.run([] {}).wait();
 }
 
-void LogWriter::add(std::size_t bytes, std::function<void()> task) {
+void WriterThread::add(std::size_t bytes, std::function<void()> task) {
   waiting_bytes_ += bytes;
   thread_.run([this, bytes, task = std::move(task), loop = asio::make_work_guard(io_)] {
     task();
@@ -24,7 +24,7 @@ void LogWriter::add(std::size_t bytes, std::function<void()> task) {
   });
 }
 
-void LogWriter::post(std::function<void()> report) {
+void WriterThread::post(std::function<void()> report) {
   asio::post(io_, std::move(report));
 }
 

@@ -10,16 +10,16 @@
 
 namespace hgt {
 
-/// Writes the ranks' logs on a thread of its own: their file system may stand still (a file server
-/// that fails over), and heartbeats and signals must not wait for that.
-class LogWriter {
+/// Writes files on a thread of its own: a disk may stand still (a file server that fails over), and
+/// heartbeats and signals must not wait for that.
+class WriterThread {
  public:
   static constexpr std::size_t kFullBytes = 1 << 20;
 
   /// `has_room` is called on the loop when is_full() has become false.
-  LogWriter(asio::io_context& io, std::function<void()> has_room);
+  WriterThread(asio::io_context& io, std::function<void()> has_room);
   /// Waits until all is written.
-  ~LogWriter();
+  ~WriterThread();
 
   /// Runs `task`, which writes `bytes`, on the thread, after those before it. The loop does not run
   /// out of work until then.
