@@ -103,16 +103,15 @@ class Logs final : public Command {
     for (const auto& [host, ranks] : missing) {
       RankSet set;
       for (const int rank : ranks) set.add(rank);
-      tell("hgtrain: {} has no log of {} {} here, which {} on {}", folder_,
+      // One piece: over ssh, a line of a log may come between two.
+      tell("hgtrain: {} has no log of {} {} here, which {} on {}{}\n", folder_,
            ranks.size() == 1 ? "rank" : "ranks", set.text(), ranks.size() == 1 ? "runs" : "run",
-           host);
-      if (host != host_name()) tell("; there: {}", shell_line(way_to_read(host, ranks)));
-      tell("\n");
+           host, host == host_name() ? "" : "; there: " + shell_line(way_to_read(host, ranks)));
     }
-    if (last >= 0 && (logs_.empty() || !has_last))
+    if (last >= 0 && !has_last)
       throw Error(ErrorKind::kConfig,
                   fmt::format("{} has no log of rank {}", folder_,
-                              logs_.empty() ? ranks_ : std::to_string(last)),
+                              logs_.empty() && missing.empty() ? ranks_ : std::to_string(last)),
                   fmt::format("hgtrain status {} lists the ranks of the run", shell_word(run)));
   }
 

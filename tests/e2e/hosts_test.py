@@ -78,6 +78,8 @@ class HostsTest(HostsCase):
                 said = re.fullmatch("hgtrain: b's logs has no log of rank 1 here, which runs on b; there: (ssh b .*)\n", logs_of.stderr)
                 self.assertTrue(said, logs_of.stderr)
                 self.assertEqual(sh('sh', '-c', said[1], env={**os.environ, 'PATH': f'{self.hosts.folder}/bin:' + os.environ['PATH']}).stdout, there)
+            of_the_other = sh(PROGRAM, 'logs', logs.name, '-n1', '--rank', '1', cwd=self.work)
+            self.assertEqual((of_the_other.stdout, of_the_other.stderr), ('', logs_of.stderr))
 
     def test_hosts_with_too_few_gpus_are_named(self):
         out, err = self.run_on_hosts('--num_gpus', '2', '--', 'echo', 'started', exit_code=3)
