@@ -115,8 +115,9 @@ std::string hint_for_extra(const CLI::App& app, const Command& command, const st
   if (hosts != nullptr && hosts->count() > 0 && extra.find(':') != std::string::npos)
     return "hosts are separated by commas, without blanks: --hosts a:4,b:4";
   const CLI::Option* const config = app.get_option_no_throw("--config");
-  return config != nullptr && config->count() > 0 ? "a value that has blanks needs quotes"
-                                                  : hint_for_word(command.name(), extra);
+  const bool has_config = config != nullptr && config->count() > 0;
+  return has_config && hint_for_script(extra).empty() ? "a value that has blanks needs quotes"
+                                                      : hint_for_word(command.name(), extra);
 }
 
 /// Words that no flag took.

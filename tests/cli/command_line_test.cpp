@@ -166,6 +166,9 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"my run.json"}).ends_with("hgtrain --config 'my run.json'"));
   CHECK(refusal({"--config", "a.json", "--num_gpus", "1", "2"}) ==
         "'2' is one argument too many for train | a value that has blanks needs quotes");
+  CHECK(refusal({"--num_gpus", "1", "train.py", "--deepspeed_config", "a.json"})
+            .starts_with("'train.py' is one argument too many for train | to start a script of "
+                         "your own: hgtrain launch ... -- python3 train.py ...;"));
   CHECK(refusal({"launch", "w.sh"}).find("-- w.sh") != std::string::npos);
   CHECK(refusal({"data", "prepare", "books"}).find("--input books") != std::string::npos);
   CHECK(refusal({"data", "prepare", "--output", "x"}) ==
