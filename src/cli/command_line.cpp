@@ -248,6 +248,49 @@ bool asks_for_help(const std::vector<std::string>& args) {
          std::find(args.begin(), args.end(), "-h") != args.end();
 }
 
+bool mentions(const std::string& text, const std::string& flag) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_";
+  for (std::size_t at = text.find(flag); at != std::string::npos; at = text.find(flag, at + 1))
+    if (at + flag.size() == text.size() ||
+        kLetters.find(text[at + flag.size()]) == std::string_view::npos)
+      return true;
+  return false;
+}
+
+/// Where the flags that an error names come from, if the user has typed them under other names or
+/// not at all.
+void note_origins(const CLI::App& app, const std::vector<std::string>& args, Error& error) {
+  const std::string text = error.render();
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& names = option->get_lnames();
+    const auto said = std::ranges::find_if(
+        names, [&](const std::string& name) { return mentions(text, "--" + name); });
+    if (said == names.end()) continue;
+    std::string typed, variable = option->get_envname();
+    for (const std::string& arg : args)
+      if (const std::string name = arg.substr(0, arg.find('='));
+          name.starts_with('-') && app.get_option_no_throw(name) == option)
+        typed = name;
+    if (typed.empty() && !variable.empty() && std::getenv(variable.c_str()) != nullptr)
+      error.note(fmt::format("--{} comes from the variable {}", *said, variable));
+    if (typed.starts_with("--") && !mentions(text, typed))
+      error.note(fmt::format("--{} is another name of {}", *said, typed));
+  }
+}
+
+int run(CLI::App& app, Command& command, const std::vector<std::string>& args,
+        const std::vector<std::string>& rest, const std::string& log_level,
+        const Commands& commands) {
+  refuse_missing_values(app, args);
+  parse_flags(app, command, args, commands);
+  name_idle_flags(app, command.name());
+  if (!log_level.empty()) ::setenv(kLogVariable, log_level.c_str(), 1);
+  const LogSession log(command.name() == "agent" ? "agent" : "launcher",
+                       log_level_from_environment(LogLevel::kWarning),
+                       /*asynchronous=*/false);
+  return command.run(rest);
+}
+
 }  // namespace
 
 std::pair<std::string, std::string> words_of(std::string_view name) {
@@ -307,14 +350,12 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
     print_help(command, app);
     return 0;
   }
-  refuse_missing_values(app, args);
-  parse_flags(app, command, args, commands);
-  name_idle_flags(app, command.name());
-  if (!log_level.empty()) ::setenv(kLogVariable, log_level.c_str(), 1);
-  const LogSession log(command.name() == "agent" ? "agent" : "launcher",
-                       log_level_from_environment(LogLevel::kWarning),
-                       /*asynchronous=*/false);
-  return command.run(rest);
+  try {
+    return run(app, command, args, rest, log_level, commands);
+  } catch (Error& error) {
+    note_origins(app, args, error);
+    throw;
+  }
 }
 
 }  // namespace hgt

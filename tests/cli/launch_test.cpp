@@ -71,6 +71,23 @@ TEST_CASE("torchrun's variables count as its flags do, unless the flag is given"
   CHECK(Launch({"--", "true"}).says("the nodes do not know where node 0 is"));
 }
 
+TEST_CASE("an error about a flag that nobody has typed says where it comes from") {
+  {
+    const Variable rank("PET_NODE_RANK", "1");
+    CHECK(Launch({"--hosts", "a,b", "--", "true"})
+              .says("hgtrain: note: --node_rank comes from the variable PET_NODE_RANK\n"));
+    CHECK_FALSE(Launch({"--hosts", "a,b", "--node_rank", "1", "--", "true"}).says("note:"));
+  }
+  {
+    const Variable endpoint("PET_RDZV_ENDPOINT", "a:1");
+    CHECK(Launch({"--hosts", "a,b", "--", "true"})
+              .says("note: --rdzv_endpoint comes from the variable PET_RDZV_ENDPOINT\n"));
+  }
+  CHECK(Launch({"--nproc-per-node=two", "--", "true"})
+            .says("note: --num_workers is another name of --nproc_per_node\n"));
+  CHECK_FALSE(Launch({"--num_workers", "two", "--", "true"}).says("note:"));
+}
+
 TEST_CASE("a single worker's output is passed on as it is") {
   CHECK(Launch({"--num_workers", "1", "--", "printf", "a\\nb"}).out == "a\nb");
 }
