@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/machine/network.h"
 
 namespace hgt {
@@ -35,8 +36,10 @@ std::string address_towards(const std::string& host) {
     ::close(fd);
     if (ok) return text;
   }
-  throw Error(ErrorKind::kPeer, fmt::format("this machine has no route to {}", host),
-              "check the name or the address, and the network between the two");
+  throw Error(
+      ErrorKind::kPeer, fmt::format("{} has no route to {}", host_name(), host),
+      "check the address (--master_addr, or addr= in the hostfile), and the network between "
+      "the two");
 }
 
 }  // namespace hgt

@@ -7,6 +7,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
+
 #include "support/put_file.h"
 #include "support/temporary_folder.h"
 
@@ -84,7 +87,16 @@ TEST_CASE("a machine knows that it cannot reach an address without a route, or w
       if (std::system(command) != 0) _exit(kNoNamespace);
       return why_cut_off("10.9.8.1");
     };
+    std::string said;
+    try {
+      address_towards("10.9.8.1");
+    } catch (const Error& e) {
+      said = e.text();
+    }
     const bool is_right =
+        said.starts_with(host_name() +
+                         " has no route to 10.9.8.1\n  hint: check the address "
+                         "(--master_addr, or addr= in the hostfile)") &&
         why_after("true") == "it has no route to 10.9.8.1" &&
         why_after(
             "ip link add v type veth peer name w && ip addr add 10.9.8.7/24 dev v && "
