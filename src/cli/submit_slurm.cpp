@@ -61,7 +61,7 @@ class SubmitSlurm final : public Command {
       throw Error(
           ErrorKind::kDevice, "this machine has no sbatch",
           "type the command on a login node of the cluster, or take --dry_run's script there");
-    pipe_to("sbatch", text, "its own message says why");  // sbatch prints the number of the job
+    pipe_to("sbatch", text, "");  // sbatch prints the number of the job
     tell(
         "hgtrain logs -f {0} follows it once it has begun; hgtrain status {0} says how far it is\n",
         shell_word(training_.run_dir));

@@ -215,7 +215,7 @@ class SlurmTest(HostsCase):
                               cwd=folder, env=self.env)
         self.assertEqual(done.returncode, 2, done)
         self.assertIn('invalid partition specified: nowhere', done.stderr)
-        self.assertIn('error: sbatch has failed', done.stderr)
+        self.assertTrue(done.stderr.endswith('error: sbatch has failed; its own message is above\n'), done.stderr)
 
     def test_a_submitted_training_saves_before_its_time_is_over_and_is_queued_again(self):
         with self.submitted('submitted') as (folder, job):
