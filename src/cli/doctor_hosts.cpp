@@ -169,7 +169,9 @@ std::string hosts_text(const SurveyResult& found, const HostsDiagnosis& diagnosi
       rows.push_back({host.host.spec.name, workers, fmt::to_string(facts.cores),
                       human_bytes(facts.memory_bytes), gpus_text(facts),
                       facts.driver.empty() ? "none" : facts.driver,
-                      fmt::format("{}, MTU {}", facts.interface, facts.mtu),
+                      facts.interface.empty()
+                          ? "unknown"
+                          : fmt::format("{}, MTU {}", facts.interface, facts.mtu),
                       host.host.spec.is_spare ? "spare" : "answers"});
   }
   std::string out = table(rows) + rank_table(hosts) + link_table(found);

@@ -28,6 +28,8 @@
 #include "hgtrain/machine/nvidia_files.h"
 #include "hgtrain/machine/resources.h"
 
+#include "ports.h"
+
 namespace hgt {
 namespace {
 
@@ -177,6 +179,7 @@ HostFacts look_at_host(const Inspect& wanted, const std::string& address,
   out.machine = machine_id();
   look_at_limits(out);
   look_at_interface(wanted.interface, wanted.address.empty() ? address : wanted.address, out);
+  out.lacks_address = !wanted.address.empty() && is_address_elsewhere(wanted.address);
   if (!wanted.folder.empty()) look_at_disk(fs::absolute(wanted.folder), out);
   if (!wanted.program.empty() && ::access(wanted.program.c_str(), X_OK) != 0 &&
       !is_link(wanted.program))

@@ -46,6 +46,7 @@ class Checker {
       check_memory(host);
       check_disk(host);
     }
+    check_addresses();
     check_twice();
     check_clocks();
     compare("the NVIDIA driver", [](const HostFacts& f) { return f.driver; });
@@ -143,6 +144,15 @@ class Checker {
     else if (facts.disk_free_bytes < kLittleDisk)
       notice(fmt::format("on host {} only {} MiB are free for logs, in {}", host.spec.name,
                          facts.disk_free_bytes / kMiB, facts.disk));
+  }
+
+  void check_addresses() {
+    for (const InspectedHost& host : hosts_)
+      if (host.facts.lacks_address)
+        notice(
+            fmt::format("{0} (addr= in the hostfile, or --master_addr) is no address of {1}: "
+                        "unless the network translates it (NAT), others cannot reach {1} there",
+                        host.spec.address, host.spec.name));
   }
 
   using Group = std::vector<const InspectedHost*>;  // in the order of the hosts

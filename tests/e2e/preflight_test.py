@@ -197,6 +197,18 @@ class PreflightTest(HostsCase):
         self.assertEqual(json.loads(ready)['problems'], [])
         self.assertEqual([host['workers'] for host in json.loads(ready)['hosts']], [3, 1])
 
+    def test_an_address_that_is_none_of_its_host_is_named_by_doctor_and_job(self):
+        elsewhere = f'{self.hosts.net}.77'
+        said = f'{elsewhere} (addr= in the hostfile, or --master_addr) is no address of a: '
+        (self.work / 'hostfile').write_text(f'a slots=1 addr={elsewhere}\nb slots=1\n')
+        out, _ = self.run_on_hosts(hosts=None, command=('doctor', '--hostfile', 'hostfile'))
+        self.assertIn(f'notice: {said}', out)
+        self.assertRegex(out, r'\na .* unknown +answers\n')
+        _, err = self.run_on_hosts('--master_addr', elsewhere, '--', 'true')
+        self.assertIn(f'hgtrain: {said}', err)
+        _, err = self.run_on_hosts('--master_addr', f'{self.hosts.fast}.1', '--', 'true')
+        self.assertNotIn('no address of', err)
+
     def test_links_between_hosts_are_measured(self):
         (self.work / 'hostfile').write_text('a slots=1\nb slots=1 iface=fast\n')
         before = self.hosts.sent('a', 'fast')

@@ -34,6 +34,12 @@ TEST_CASE("a host says what it has") {
   CHECK(facts.disk_free_bytes > 0);
   CHECK_FALSE(facts.disk_is_read_only);
   CHECK(facts.interface == interface_with("127.0.0.1"));
+  CHECK_FALSE(facts.lacks_address);
+  Inspect elsewhere, here;
+  elsewhere.address = "192.0.2.1";
+  CHECK(look_at_host(elsewhere, "", {}).lacks_address);
+  here.address = "127.0.0.1";
+  CHECK_FALSE(look_at_host(here, "", {}).lacks_address);
   CHECK(facts.driver == "580.1");
   CHECK(facts.gpus == std::vector<std::string>{"GPU-1"});
   CHECK(facts.gpu_names == std::vector<std::string>{"Newer"});

@@ -52,6 +52,16 @@ TEST_CASE("hosts that are alike and have enough room give no notice") {
   CHECK(found({{{.name = "silent", .workers = 2}, 0, 0, {}, {}}}) == "");
 }
 
+TEST_CASE("an address that is none of its host's is named") {
+  InspectedHost a = host("a");
+  a.spec.address = "192.0.2.1";
+  CHECK(found({a, host("b")}) == "");
+  a.facts.lacks_address = true;
+  CHECK(found({a, host("b")}) ==
+        "192.0.2.1 (addr= in the hostfile, or --master_addr) is no address of a: unless the "
+        "network translates it (NAT), others cannot reach a there\n");
+}
+
 TEST_CASE("a host without the shell's virtual environment is an error, before all others") {
   InspectedHost a = host("a"), b = host("b");
   a.facts.disk_is_read_only = true;

@@ -44,6 +44,7 @@ struct HostFacts {
 
   std::string interface;  ///< of the network in which its workers speak with others
   std::int32_t mtu = 0;
+  bool lacks_address = false;  ///< Inspect::address is none of the host's
 
   std::string driver;                            ///< NVIDIA's
   std::map<std::string, std::string> libraries;  ///< CUDA's: "NCCL" -> "2.28.9", if asked for
@@ -57,8 +58,8 @@ struct HostFacts {
     return std::tie(m.name, m.machine, m.wall_ns, m.cpu, m.cores, m.memory_bytes, m.shm_free_bytes,
                     m.nofile, m.nproc, m.memlock_bytes, m.has_rdma, m.disk, m.disk_free_bytes,
                     m.disk_is_read_only, m.missing_program, m.start_error, m.start_hint,
-                    m.start_error_kind, m.missing_run_dir, m.interface, m.mtu, m.driver,
-                    m.libraries, m.gpus, m.gpu_names, m.all_gpus, m.doctor);
+                    m.start_error_kind, m.missing_run_dir, m.interface, m.mtu, m.lacks_address,
+                    m.driver, m.libraries, m.gpus, m.gpu_names, m.all_gpus, m.doctor);
   }
 };
 
