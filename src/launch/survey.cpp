@@ -148,8 +148,8 @@ class Survey {
   void next_round() {
     if (round_ == rounds_.size()) return io_.stop();
     first_link_ = links_.size();
-    for (const auto& [a, b] : rounds_[round_])
-      links_.push_back({.from = usable_[a], .to = usable_[b]});
+    for (const auto& [a, b] : rounds_[round_])  // as in a job, where a rank calls those below it
+      links_.push_back({.from = usable_[b], .to = usable_[a]});
     ++round_;
     open_.assign(links_.size() - first_link_, true);
     tokens_.clear();

@@ -210,20 +210,20 @@ class PreflightTest(HostsCase):
         self.assertNotIn('no address of', err)
 
     def test_links_between_hosts_are_measured(self):
-        (self.work / 'hostfile').write_text('a slots=1\nb slots=1 iface=fast\n')
-        before = self.hosts.sent('a', 'fast')
+        (self.work / 'hostfile').write_text('a slots=1 iface=fast\nb slots=1\n')
+        before = self.hosts.sent('b', 'fast')
         out, _ = self.run_on_hosts(hosts=None, command=('doctor', '--hostfile', 'hostfile', '--links'))
-        self.assertRegex(out, r'\na to b +\d+ us +[\d.]+ Gbit/s\n')
-        self.assertGreater(self.hosts.sent('a', 'fast') - before, 1_000_000)
-        block = ['ip', '-n', f'{self.hosts.bridge}a', 'route']
-        sh(*block, 'add', 'unreachable', f'{self.hosts.net}.2/32')
+        self.assertRegex(out, r'\nb to a +\d+ us +[\d.]+ Gbit/s\n')
+        self.assertGreater(self.hosts.sent('b', 'fast') - before, 1_000_000)
+        block = ['ip', '-n', f'{self.hosts.bridge}b', 'route']
+        sh(*block, 'add', 'unreachable', f'{self.hosts.net}.1/32')
         try:
             out, _ = self.run_on_hosts('--json', '--links', hosts='a,b', command=('doctor',), exit_code=3)
         finally:
-            sh(*block, 'del', 'unreachable', f'{self.hosts.net}.2/32')
+            sh(*block, 'del', 'unreachable', f'{self.hosts.net}.1/32')
         link, = json.loads(out)['links']
-        self.assertRegex(link['why_unusable'], f'cannot connect to {self.hosts.net}.2 port .*')
-        self.assertIn('from host a to b no connection can be made', json.loads(out)['problems'][0]['message'])
+        self.assertRegex(link['why_unusable'], f'cannot connect to {self.hosts.net}.1 port .*')
+        self.assertIn('from host b to a no connection can be made', json.loads(out)['problems'][0]['message'])
 
     def test_a_host_whose_glibc_is_too_old_is_named_before_anything_starts(self):
         folder = self.work / 'newer'
