@@ -156,11 +156,22 @@ std::vector<std::string> mpirun_command(const std::vector<JobHost>& hosts,
                                         const std::vector<std::string>& exports) {
   std::vector<std::string> names;
   for (const JobHost& host : hosts) names.push_back(host.name);
-  std::vector<std::string> out{"mpirun",    "--allow-run-as-root",
-                               "--bind-to", "none",
-                               "--map-by",  "seq",
-                               "--wdir",    std::filesystem::current_path(),
-                               "--host",    fmt::format("{}", fmt::join(names, ","))};
+  // mpirun's ssh would wait for minutes for a host that is down, even when mpirun has ended. ssh
+  // takes the first of two values, so the user's counts.
+  const std::string ssh_options = variable("OMPI_MCA_plm_rsh_args") + " -o ConnectTimeout=10";
+  std::vector<std::string> out{"mpirun",
+                               "--mca",
+                               "plm_rsh_args",
+                               trimmed(ssh_options),
+                               "--allow-run-as-root",
+                               "--bind-to",
+                               "none",
+                               "--map-by",
+                               "seq",
+                               "--wdir",
+                               std::filesystem::current_path(),
+                               "--host",
+                               fmt::format("{}", fmt::join(names, ","))};
   for (const auto& [name, value] : travelling_environment(exports))
     out.insert(out.end(), {"-x", name});
   std::vector<std::string> own = own_words();

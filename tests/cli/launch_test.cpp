@@ -400,6 +400,10 @@ TEST_CASE("hosts get the variables of DeepSpeed's files") {
   CHECK(mpirun.out.find(" -x ONE ") != std::string::npos);
   CHECK(mpirun.out.find(" -x HGTRAIN_JOB_SECRET ") != std::string::npos);
   CHECK(mpirun.out.find("secret") == std::string::npos);
+  CHECK(mpirun.out.find(" --mca plm_rsh_args '-o ConnectTimeout=10' ") != std::string::npos);
+  const Variable users("OMPI_MCA_plm_rsh_args", "-o ConnectTimeout=30");
+  CHECK(with({"--launcher", "openmpi", "--hosts", "a,b", "--dry_run"})
+            .out.find(" '-o ConnectTimeout=30 -o ConnectTimeout=10' ") != std::string::npos);
   std::ofstream(work / ".deepspeed_env") << "TWO=1\nTHREE\n";
   const Launch wrong = with({"--hosts", "a:1"});
   CHECK(wrong.status == 2);

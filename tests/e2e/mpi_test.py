@@ -5,9 +5,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import hosts
-from hosts import MARK, PROGRAM, HostsCase
+from hosts import MARK, PROGRAM, HostsCase, sh
 
 SECRET = 'job secret ' + 'SeCrEt' * 4
 
@@ -56,6 +57,19 @@ class MpiTest(HostsCase):
     def test_the_launcher_openmpi_can_start_one_host(self):
         out, err = self.start_openmpi('--hosts', 'b:2', '--', 'sh', '-c', 'echo $RANK $(hostname)').communicate(timeout=120)
         self.assertEqual(sorted(out.splitlines()), ['[r0] 0 b', '[r1] 1 b'], err)
+
+    def test_a_host_that_is_down_ends_mpirun_and_its_ssh_within_seconds(self):
+        neighbour = (f'{self.hosts.net}.1', 'dev', self.hosts.bridge)
+        sh('ip', 'neigh', 'replace', *neighbour, 'lladdr', '02:00:00:00:00:99', 'nud', 'permanent')  # nothing says that the host is down
+        try:
+            start = time.monotonic()
+            process = self.start_openmpi('--hosts', 'b,a', '--', 'true')
+            _, err = process.communicate(timeout=60)
+            self.assertGreater(process.returncode, 0, err)
+            self.wait_until_nothing_is_left(20)
+            self.assertLess(time.monotonic() - start, 40)
+        finally:
+            sh('ip', 'neigh', 'del', *neighbour)
 
     def test_each_host_needs_the_hostfile_that_mpirun_starts(self):
         (self.work / 'here').mkdir()
