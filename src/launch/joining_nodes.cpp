@@ -28,24 +28,30 @@ bool is_taken(const RosterHost& host) {
   return host.link && host.state != State::kAway;
 }
 
+bool is_silent(const RosterHost& host) {
+  constexpr std::chrono::seconds kSilent{2};
+  return is_taken(host) && host.link->silence() >= kSilent;
+}
+
 }  // namespace
 
 int free_number(const Join& join, const std::vector<RosterHost>& hosts) {
-  int out = kAnyNode;
+  int free = kAnyNode, silent = kAnyNode;
   for (int node = static_cast<int>(hosts.size()) - 1; node > 0; --node) {
     const RosterHost& host = hosts[static_cast<std::size_t>(node)];
-    if (is_taken(host)) continue;
+    if (is_taken(host) && !is_silent(host)) continue;
     if (host.spec.name == node_name(join, node, hosts)) return node;
-    if (!host.is_left_out) out = node;
+    if (is_silent(host))
+      silent = node;
+    else if (!host.is_left_out)
+      free = node;
   }
-  return out;
+  return free == kAnyNode ? silent : free;
 }
 
 bool replaces_silent_node(const Join& join, const std::vector<RosterHost>& hosts) {
-  constexpr std::chrono::seconds kSilent{2};
   if (join.node < 1 || join.node >= static_cast<int>(hosts.size())) return false;
-  const RosterHost& host = hosts[static_cast<std::size_t>(join.node)];
-  return is_taken(host) && host.link->silence() >= kSilent;
+  return is_silent(hosts[static_cast<std::size_t>(join.node)]);
 }
 
 namespace {

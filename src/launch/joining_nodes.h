@@ -22,8 +22,9 @@ namespace hgt {
 /// Why a node that dials cannot be one of `hosts`, whose first is node 0; "" if it can.
 std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts);
 
-/// The number for a node that has none: the one that it had before it was lost, or the first that
-/// is free. kAnyNode if none is free.
+/// The number for a node that has none: the one that it had before it was lost or silent, or the
+/// first that is free, or else one of a silent node (replaces_silent_node()). kAnyNode if there is
+/// none.
 int free_number(const Join& join, const std::vector<RosterHost>& hosts);
 
 /// Whether a node has this number already, but has not been heard for 2 s: it may soon count as

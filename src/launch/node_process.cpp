@@ -237,7 +237,8 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) tr
       throw Error(
           ErrorKind::kConfig,
           fmt::format("node 0 at {} refuses {}: {}", place, name_of(rendezvous), *agent.refusal()),
-          "type the same command on every node, with another --node_rank");
+          fmt::format("type the same command on every node{}",
+                      rendezvous.node == kAnyNode ? "" : ", with another --node_rank"));
     if (agent.is_welcome() && !rendezvous.rejoins)
       throw Error(ErrorKind::kPeer, fmt::format("node 0 at {} is lost: {}", place, why),
                   "its own output says more; the ranks of this node were killed");

@@ -173,9 +173,18 @@ TEST_CASE("a node that replaces a silent one is not refused, because that may so
       io, "b", std::move(stream.in[0]), std::move(stream.out[0]), console, AgentLink::Events{});
   hosts[1].link->start_lease(std::chrono::seconds(15));
   const Join same = newcomer(1, 3, 2).join, beyond = newcomer(3, 3, 2).join;
+  Join unnumbered;
+  unnumbered.host = "b";
+  hosts[1].spec.name = "b";
   CHECK_FALSE(replaces_silent_node(same, hosts));
+  CHECK(free_number(unnumbered, hosts) == 2);
   std::this_thread::sleep_for(std::chrono::seconds(2));
   CHECK(replaces_silent_node(same, hosts));
   CHECK_FALSE(replaces_silent_node(newcomer(2, 3, 2).join, hosts));
   CHECK_FALSE(replaces_silent_node(beyond, hosts));
+  CHECK(free_number(unnumbered, hosts) == 1);
+  unnumbered.host = "d";
+  CHECK(free_number(unnumbered, hosts) == 2);
+  hosts[2].is_left_out = true;
+  CHECK(free_number(unnumbered, hosts) == 1);  // which may soon be free
 }
