@@ -4,12 +4,16 @@
 #include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace hgt {
 
 std::set<pid_t> children() {
+  static pid_t owner = 0;  // the process may have forked since
+  static int fd = -1;
+  if (std::exchange(owner, getpid()) != getpid() || fd < 0) fd = open_children();
   std::set<pid_t> out;
-  for_each_child([&](pid_t pid) { out.insert(pid); });
+  for_each_child(fd, [&](pid_t pid) { out.insert(pid); });
   return out;
 }
 

@@ -8,17 +8,22 @@
 
 namespace hgt {
 
-/// Calls `visit(pid)` for each child of this process's first thread, to which orphans are
-/// reparented. Async-signal-safe: also for a child between fork and exec. If a child ends during
-/// the call, it may hide another one: repeat after reaping it.
-template <class Visit>
-void for_each_child(Visit visit) {
+/// The list of the children of this process's first thread, to which orphans are reparented; -1 if
+/// it cannot be opened. Async-signal-safe.
+inline int open_children() {
   char path[48] = "/proc/self/task/";
   char* end = std::to_chars(path + 16, path + 32, getpid()).ptr;
   for (const char* c = "/children"; *c; ++c) *end++ = *c;
   *end = 0;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/// Calls `visit(pid)` for each child in open_children(). Async-signal-safe: also for a child
+/// between fork and exec. If a child ends during the call, it may hide another one: repeat after
+/// reaping it.
+template <class Visit>
+void for_each_child(int fd, Visit visit) {
+  lseek(fd, 0, SEEK_SET);
   char buffer[4096];
   pid_t pid = 0;
   for (ssize_t bytes; (bytes = read(fd, buffer, sizeof buffer)) > 0;)
@@ -30,7 +35,6 @@ void for_each_child(Visit visit) {
         pid = 0;
       }
     }
-  close(fd);
 }
 
 /// Closes all descriptors from `first` on. Async-signal-safe.
@@ -40,7 +44,7 @@ inline void close_descriptors(int first) {
   for (int fd = first; fd < kMany; ++fd) close(fd);  // a kernel before 5.9
 }
 
-/// The children for_each_child visits.
+/// The children for_each_child() visits. After the first call, it needs no more descriptors.
 std::set<pid_t> children();
 
 /// Kills and reaps all children but `keep`, and what they leave behind, until none is left. A

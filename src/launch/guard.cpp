@@ -106,7 +106,7 @@ class Guard {
  private:
   void kill_all() {
     if (!ended_) kill(-worker_, SIGKILL);  // all at once, before one sees another die
-    do for_each_child([](pid_t pid) { kill(pid, SIGKILL); });
+    do for_each_child(children_, [](pid_t pid) { kill(pid, SIGKILL); });
     while (reap(0));
   }
 
@@ -149,6 +149,7 @@ class Guard {
   const pid_t worker_;
   const std::int64_t lease_ns_;  // 0 = none
   const int parent_;             // a pidfd, -1 = it is not killed
+  const int children_ = open_children();
   std::int64_t heard_ns_ = now_ns();
   bool ended_ = false;
 };

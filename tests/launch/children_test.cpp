@@ -1,5 +1,7 @@
 #include "children.h"
 
+#include <sys/resource.h>
+
 #include "stopped_tracer.h"
 #include "support/process.h"
 
@@ -49,4 +51,28 @@ TEST_CASE("a child that a debugger holds is not waited for") {
   CHECK(kill_other_children(keep) == std::set<pid_t>{held});
   tracer.end();
   CHECK(kill_other_children(keep).empty());
+}
+
+TEST_CASE("children are found and killed although no more files may be open") {
+  std::set<pid_t> keep = children();
+  const pid_t killed = sleeping_child();
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const std::set<pid_t> left = kill_other_children(keep);
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(left.empty());
+  CHECK_FALSE(is_alive(killed));
+}
+
+TEST_CASE("a forked process does not take its parent's children for its own") {
+  const std::set<pid_t> keep = children();
+  const pid_t sibling = sleeping_child(), asking = fork();
+  if (asking == 0) _exit(children().empty() ? 0 : 1);
+  int status = -1;
+  waitpid(asking, &status, 0);
+  CHECK(status == 0);
+  CHECK(kill_other_children(keep).empty());
+  CHECK_FALSE(is_alive(sibling));
 }
