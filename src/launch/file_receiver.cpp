@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <span>
 #include <sys/file.h>
@@ -100,7 +101,9 @@ void FileReceiver::tell_what_is_missing(std::size_t count) {
     if (path_exists(path_)) continue;
     names.push_back(path_);
     bytes += size();
-    if (path_exists(partial_path())) received += File::open(partial_path(), O_RDONLY).size();
+    if (!path_exists(partial_path())) continue;
+    const std::int64_t there = File::open(partial_path(), O_RDONLY).size();
+    if (there <= size()) received += there;
   }
   file_ = 0;
   if (names.empty()) return;
@@ -139,6 +142,8 @@ void FileReceiver::receive() {
   partial_ = File::open(partial_path(), O_RDWR | O_CREAT);
   if (::flock(partial_->fd(), LOCK_EX | LOCK_NB) != 0)
     throw Error(ErrorKind::kData, fmt::format("another job is sending {} there", path_));
+  if (partial_->size() > size() && ::ftruncate(partial_->fd(), 0) != 0)  // it is none of ours
+    throw_file_error("change", partial_->path(), errno);
   received_ = pulled_ = partial_->size();
   const auto free = static_cast<std::int64_t>(fs::space(parent_folder(path_)).available);
   if (size() - received_ > free)
@@ -208,7 +213,9 @@ void FileReceiver::finish() {
       throw Error(ErrorKind::kData,
                   fmt::format("{} was sent, but did not arrive whole, or has changed", path_));
     }
-    const timespec when{time_ns() / 1'000'000'000, time_ns() % 1'000'000'000};
+    const std::chrono::nanoseconds time(time_ns());
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(time);  // may be before 1970
+    const timespec when{seconds.count(), (time - seconds).count()};
     const timespec times[2] = {when, when};
     if (::futimens(partial.fd(), times) != 0) throw_file_error("change", partial.path(), errno);
     rename_path(partial.path(), path_);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <fmt/format.h>
 
@@ -115,6 +116,16 @@ TEST_CASE("a host gets the files that it lacks, and none again") {
         std::vector{fmt::format("host b lacks {}: sending 1 KiB", push.there / "weights")});
 }
 
+TEST_CASE("a file may be dated before 1970") {
+  Push push;
+  const timespec times[2] = {{-2, 500'000'000}, {-2, 500'000'000}};
+  REQUIRE(utimensat(AT_FDCWD, push.source.c_str(), times, 0) == 0);
+  CHECK(push.run().empty());
+  struct stat status {};
+  REQUIRE(stat((push.there / "data/tokens").c_str(), &status) == 0);
+  CHECK(modified_ns(status) == -1'500'000'000);
+}
+
 TEST_CASE("weights are for hosts that see the run folder") {
   Push push;
   CHECK(push.run(1000, /*has_mark=*/false).empty());
@@ -137,6 +148,13 @@ TEST_CASE("what was interrupted continues where it was, and is checked as a whol
     CHECK(push.pulled == 10 - got / kMiB);
     CHECK_THAT(push.notices.at(0),
                Catch::EndsWith(fmt::format("sending the remaining {}.0 MiB", 10 - got / kMiB)));
+    CHECK(read_file(push.there / "data/tokens", 20 * kMiB) == push.content);
+  }
+  SECTION("longer than the file") {
+    std::filesystem::resize_file(part, 11 * kMiB);
+    CHECK(push.run().empty());
+    CHECK(push.pulled == 10);
+    CHECK_THAT(push.notices.at(0), Catch::EndsWith("sending 10.0 MiB"));
     CHECK(read_file(push.there / "data/tokens", 20 * kMiB) == push.content);
   }
   SECTION("damaged meanwhile") {
