@@ -9,6 +9,7 @@
 
 #include "hgtrain/base/text.h"
 
+#include "own_thread.h"
 #include "ports.h"
 
 namespace hgt {
@@ -110,7 +111,8 @@ JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
     : hosts_(hosts),
       events_(std::move(events)),
       rendezvous_(rendezvous),
-      is_elsewhere_(is_address_elsewhere(rendezvous.address)),
+      is_elsewhere_(
+          in_own_thread([address = rendezvous.address] { return is_address_elsewhere(address); })),
       timer_(io),
       listener_(
           io,
@@ -129,10 +131,11 @@ void JoiningNodes::start_waiting() {
     events_.notice(fmt::format(
         "waiting for {} to join on port {}, up to {} s{}", fmt::join(called(), ", "),
         listener_.port(), rendezvous_.join_timeout.count(),
-        is_elsewhere_ ? fmt::format("; they dial {}, which is no address of this machine: if node "
-                                    "0 is to run there, this node needs another --node_rank",
-                                    rendezvous_.address)
-                      : ""));
+        is_ready(is_elsewhere_) && is_elsewhere_.get()
+            ? fmt::format("; they dial {}, which is no address of this machine: if node "
+                          "0 is to run there, this node needs another --node_rank",
+                          rendezvous_.address)
+            : ""));
     wait_until(deadline_);
   });
 }

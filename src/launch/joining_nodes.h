@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <map>
 #include <set>
 #include <string>
@@ -87,7 +88,8 @@ class JoiningNodes {
   std::vector<RosterHost>& hosts_;
   const Events events_;
   const Rendezvous rendezvous_;
-  const bool is_elsewhere_;  // where the others dial; it may be a load balancer's address
+  const std::shared_future<bool>
+      is_elsewhere_;  // where the others dial; it may be a load balancer's address
   std::map<int, std::string> refused_;  // by number, or kAnyNode: the last that was, and why
   std::set<std::pair<int, std::string>> named_;  // how nodes differ from node 0, by number
   std::set<std::string> other_secrets_;  // addresses of strangers, or of nodes with another secret

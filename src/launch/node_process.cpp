@@ -20,6 +20,7 @@
 #include "children.h"
 #include "job_group.h"
 #include "job_signals.h"
+#include "own_thread.h"
 #include "tls_carrier.h"
 
 namespace hgt {
@@ -88,8 +89,9 @@ class Dialler {
   /// nullptr if it fails; why_ says why.
   std::unique_ptr<TlsStream> try_once(const std::string& join) {
     std::error_code error;
-    const auto endpoints =
-        tcp::resolver(io_).resolve(rendezvous_.address, std::to_string(rendezvous_.port), error);
+    const auto endpoints = resolve(error);
+    if (error == asio::error::timed_out)
+      return failed("the name servers do not answer", "is the name of --master_addr right?");
     if (error) return failed(error.message(), "is the name of --master_addr right?");
     auto stream = std::make_unique<TlsStream>(io_, tls_->context());
     error = run(*stream,
@@ -120,8 +122,39 @@ class Dialler {
     return nullptr;
   }
 
+  /// Signals are obeyed meanwhile. What takes longer than one try may is waited for by the next.
+  tcp::resolver::results_type resolve(std::error_code& error) {
+    constexpr std::chrono::milliseconds kPeriod{10};
+    if (!found_.valid())
+      found_ = in_own_thread([host = rendezvous_.address, port = rendezvous_.port] {
+        asio::io_context io;
+        return tcp::resolver(io).resolve(host, std::to_string(port));
+      });
+    for (const auto end = Clock::now() + try_limit(); !is_ready(found_);) {
+      if (Clock::now() >= end) {
+        error = asio::error::timed_out;
+        return {};
+      }
+      io_.restart();
+      io_.run_for(kPeriod);
+    }
+    try {
+      return found_.get();
+    } catch (const std::system_error& e) {
+      error = e.code();
+      return {};
+    }
+  }
+
+  /// Not far beyond the deadline.
+  std::chrono::milliseconds try_limit() const {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+    return std::clamp(left, kShortestTry, kLongestTry);
+  }
+
   /// Runs the operation that `start` begins on `stream` to its end, but no longer than one try may
-  /// take, nor far beyond the deadline.
+  /// take.
   template <class Start>
   std::error_code run(TlsStream& stream, const Start& start) {
     std::error_code result = asio::error::timed_out;
@@ -131,10 +164,8 @@ class Dialler {
       result = error;
       io_.stop();
     });
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
     io_.restart();
-    io_.run_for(std::clamp(left, kShortestTry, kLongestTry));
+    io_.run_for(try_limit());
     if (is_done) return result;
     std::error_code ignored;
     stream.lowest_layer().close(ignored);
@@ -147,6 +178,7 @@ class Dialler {
   const Rendezvous& rendezvous_;
   const Clock::time_point deadline_;
   const std::shared_ptr<JobTls> tls_;
+  std::future<tcp::resolver::results_type> found_;
   std::string why_, hint_;
 };
 

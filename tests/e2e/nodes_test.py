@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 from hosts import (HAVE_TIME_SPACES, MARK, MAX_STRANGERS_KIB, PROGRAM, HostsCase, command_lines, listening_ports, main, resident_kib, sh,
                    strangers)
@@ -174,6 +175,25 @@ class NodesTest(HostsCase):
         self.assertEqual([step for step, *_ in losses], list(range(1, len(losses) + 1)))
         for (_, loss, _), (step, one, _) in zip(losses, self.losses(folder, 'one')):
             self.assertAlmostEqual(loss, one, delta=1e-6 * one, msg=f'step {step}')
+
+    def test_name_servers_that_do_not_answer_keep_no_node_from_obeying(self):
+        (self.work / 'resolv.conf').write_text(f'nameserver {self.hosts.net}.200\n')
+        (self.work / 'nsswitch.conf').write_text('hosts: files dns\n')
+        options = {'before': f'mount --bind {self.work}/resolv.conf /etc/resolv.conf; mount --bind {self.work}/nsswitch.conf /etc/nsswitch.conf'}
+        start = time.monotonic()
+        late = self.start_node(1, '--join_timeout', '2', '--', 'true', place=('--node_rank', '1', '--master_addr', 'no.such.name'), **options)
+        self.assertIn('within 2 s: the name servers do not answer', late.communicate(timeout=60)[1])
+        self.assertEqual(late.returncode, 6)
+        for node in (0, 1):
+            process = self.start_node(node, '--join_timeout', '60', '--', 'true', place=('--node_rank', str(node), '--master_addr', 'no.such.name'),
+                                      **options)
+            if node == 0:
+                self.wait_for(lambda: 29500 in listening_ports(self.hosts.first_process('a')), process)
+            time.sleep(1)
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 143, err)
+        self.assertLess(time.monotonic() - start, 9)
 
     def test_a_spare_node_takes_the_ranks_of_a_lost_one(self):
         show = 'echo $TORCHELASTIC_RESTART_COUNT $RANK $(hostname); [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000'
