@@ -216,6 +216,7 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
   host.spec.name = node_name(newcomer.join, newcomer.join.node, hosts_);
   if (newcomer.join.workers > 0) host.spec.workers = newcomer.join.workers;
   name_differences(newcomer);
+  refused_.erase(newcomer.join.node);
   events_.joined(host, std::move(in), std::move(out));
 } catch (const Error& e) {  // this process has no more descriptors
   events_.notice(fmt::format("{} cannot join: {}", newcomer_name(newcomer), e.message()));

@@ -395,6 +395,19 @@ TEST_CASE("if a node is refused, node 0 says so again if nobody else joins") {
                                 host_name() + " (127.0.0.1) is refused: " + why));
 }
 
+TEST_CASE("that a node was refused is not said of one that has joined since") {
+  Nodes nodes(2);
+  nodes.start(0, script("echo up $RANK; exec sleep 1000",
+                        {"--join", "5", "--workers", "2", "--min_hosts", "2", "--lease", "5000"}));
+  CHECK(nodes.start(1, script("true", {"--workers", "4"})).wait() == 2);
+  nodes.start(1, script("echo up $RANK; exec sleep 1000", {"--workers", "2", "--lease", "5000"}));
+  REQUIRE(nodes[0].prints("up ", 4));
+  nodes[2].kill(SIGKILL);
+  CHECK(nodes[0].wait() == 6);
+  CHECK(has(nodes[0].err(), "it has not joined within 5 s"));
+  CHECK_FALSE(has(nodes[0].err(), "it has not joined within 5 s;"));
+}
+
 TEST_CASE(
     "a signal ends a node that waits for node 0 with a line that says so, and saves nothing") {
   const auto catches = [](const LauncherProcess& node, int signal) {
