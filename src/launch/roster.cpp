@@ -367,7 +367,9 @@ void Roster::put_aside(Host& host, const std::string& lacks) {
 }
 
 void Roster::assign_spares() {
-  for (const std::string& text : ranks_.assign_spares()) events_.notice(text);
+  const std::vector<std::string> texts = ranks_.assign_spares();
+  if (!texts.empty()) name_away();  // that is the reason
+  for (const std::string& text : texts) events_.notice(text);
 }
 
 /// Whether a node that dials can be this host now.
@@ -478,12 +480,18 @@ void Roster::wait_for_hosts() {
   });
 }
 
-/// Names hosts that cannot be used, and that the job can do without.
-void Roster::report_away() {
+void Roster::name_away() {
   if (is_stopping_) return;
-  for (Host& host : hosts_) {
+  for (Host& host : hosts_)
     if (host.state == State::kAway && !std::exchange(host.is_reported, true))
       events_.notice(text_of_away(host));
+}
+
+/// Names hosts that cannot be used, and that the job can do without.
+void Roster::report_away() {
+  name_away();
+  if (is_stopping_) return;
+  for (const Host& host : hosts_) {
     const auto can_be_lost = [this](const Host& other) { return !is_of_launcher(other); };
     if (host.state == State::kHere && ranks_.is_too_small(host, can_be_lost))
       if (const std::string text = text_of_small_spare(host); reported_.insert(text).second)

@@ -136,6 +136,7 @@ class Roster {
   std::optional<Error> why_unfit();
   void wait_for_hosts();
   void look_for_returns();
+  void name_away();
   void report_away();
   bool is_of_launcher(const Host& host) const;
 
