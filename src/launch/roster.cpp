@@ -180,8 +180,7 @@ void Roster::gather() {
     if (error) return;
     phase_ = Phase::kGathering;
     assign_spares();
-    for (const RankRange& range : ranks_.ranges())
-      if (hosts_[range.host].state == State::kAway) call_again(hosts_[range.host]);
+    if (ranks_.has_range_of(State::kAway)) call_away();
     if (nodes_) nodes_->start_waiting();
     if (nodes_ && !could_run())
       events_.notice(fmt::format("too few nodes are left: waiting up to {} s for {} to join again",
@@ -421,7 +420,7 @@ void Roster::begin() {
   if (const auto why = why_unfit()) return events_.unusable(*why);
   if (!have_files()) return;
   phase_ = Phase::kReady;
-  has_begun_ = true;
+  if (!std::exchange(has_begun_, true)) return_timer_.expires_after(call_period_);
   if (nodes_) nodes_->stop_waiting();
   report_away();
   const bool runs_on_fewer = !ranks_.runs_all();
@@ -449,15 +448,23 @@ bool Roster::have_files() {
   return out;
 }
 
-/// Nodes return by themselves.
+/// Again, also spares.
+void Roster::call_away() {
+  return_timer_.expires_after(call_period_);
+  for (Host& host : hosts_)
+    if (host.state == State::kAway) call_again(host);
+}
+
+/// When the period is over, which goes on when the job restarts, however often that is. Nodes
+/// return by themselves.
 void Roster::look_for_returns() {
   if (patience_.count() == 0 || nodes_) return;
-  return_timer_.expires_after(call_period_);
   return_timer_.async_wait([this](const std::error_code& error) {
     if (error || is_stopping_) return;
     for (Host& host : hosts_)
       if (host.state == State::kAway && is_clear(host)) call_again(host);
     call_next();
+    return_timer_.expires_after(call_period_);
     look_for_returns();
   });
 }
@@ -474,8 +481,7 @@ void Roster::wait_for_hosts() {
   timer_.expires_after(std::min(left, call_period_));
   timer_.async_wait([this](const std::error_code& error) {
     if (error || phase_ == Phase::kReady) return;
-    for (Host& host : hosts_)
-      if (host.state == State::kAway) call_again(host);
+    call_away();
     check_ready();
   });
 }

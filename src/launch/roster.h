@@ -135,6 +135,7 @@ class Roster {
   bool have_files();
   std::optional<Error> why_unfit();
   void wait_for_hosts();
+  void call_away();
   void look_for_returns();
   void name_away();
   void report_away();

@@ -354,6 +354,17 @@ TEST_CASE("a host that is back stops no job while it lacks something, and joins 
   CHECK(launcher.verdict()["restarts"] == 1);
 }
 
+TEST_CASE("a host that is away is called again although the job restarts more often") {
+  const TemporaryFolder folder;
+  const FakeSsh ssh("[ $host = b ] && mkdir " + (folder / "b") +
+                    " 2> /dev/null && { echo down >&2; exit 255; }; " + kStartAgent);
+  LauncherProcess launcher({"--hosts", "a,b", "--min_hosts", "1", "--restarts", "50",
+                            "--call_period", "1500", "--", "/bin/sh", "-c",
+                            "[ $WORLD_SIZE = 2 ] || { sleep 0.3; exit 1; }"});
+  CHECK(launcher.wait() == 0);
+  CHECK(has(launcher.err(), "running 1 rank on 1 of 2 hosts: a"));
+}
+
 TEST_CASE("a host with which a job that ran without it cannot start is left out") {
   const TemporaryFolder folder;
   const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
