@@ -34,15 +34,16 @@ void TaskPool::push(std::function<void()> task) {
 }
 
 void TaskPool::work() {
-  std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-    if (stopping_) return;
-    const auto task = std::move(tasks_.front());
-    tasks_.pop_front();
-    lock.unlock();
+    std::function<void()> task;  // destroyed without the lock: that may take time, too
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+      if (stopping_) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
     task();
-    lock.lock();
   }
 }
 

@@ -35,7 +35,7 @@ std::vector<std::string> own_command_line() {
     words.insert(words.begin(), "hgtrain");
     return words;
   }
-  const std::string text = read_file("/proc/self/cmdline", 1 << 20);
+  const std::string text = read_file("/proc/self/cmdline", 16 << 20);
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\0', begin), text.size());
     words.push_back(text.substr(begin, end - begin));

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include <asio/post.hpp>
@@ -25,6 +26,9 @@ namespace {
 
 constexpr std::int64_t kWindowBytes = 1 << 20;
 constexpr std::int64_t kMaxLeaseMs = 86'400'000;
+// A driver that has been asked ends better before its process, but a GPU that has failed may never
+// answer.
+constexpr std::chrono::seconds kLookLimit{2};
 
 /// By which the launcher, or the jump host next to us, has reached this host; "" if it has dialled.
 std::string ssh_address() {
@@ -74,7 +78,10 @@ Agent::Agent(Context context, OwnedFd in, OwnedFd out)
 }
 
 Agent::~Agent() {
-  if (look_.joinable()) look_.join();
+  if (!look_) return;
+  look_end_.wait_for(kLookLimit);
+  const std::lock_guard lock(look_->mutex);
+  look_->agent = nullptr;
 }
 
 void Agent::say_hello(VisibleDevices devices) {
@@ -84,14 +91,22 @@ void Agent::say_hello(VisibleDevices devices) {
 }
 
 void Agent::look_at_devices() {
-  look_ = std::thread([this] {
+  look_ = std::make_shared<Look>();
+  look_->agent = this;
+  std::packaged_task<void()> task([look = look_] {
+    const auto post = [&look](const std::function<void(Agent&)>& act) {
+      const std::lock_guard lock(look->mutex);
+      if (Agent* const agent = look->agent)
+        asio::post(agent->context_.io, [agent, act] { act(*agent); });
+    };
     try {
-      asio::post(context_.io, [this, devices = visible_gpus()] { say_hello(devices); });
+      post([devices = visible_gpus()](Agent& agent) { agent.say_hello(devices); });
     } catch (...) {
-      asio::post(context_.io,
-                 [error = std::current_exception()] { std::rethrow_exception(error); });
+      post([error = std::current_exception()](Agent&) { std::rethrow_exception(error); });
     }
   });
+  look_end_ = task.get_future();
+  std::thread(std::move(task)).detach();
 }
 
 void Agent::answer_inspection() {

@@ -3,12 +3,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <sys/types.h>
-#include <thread>
 
 #include <asio/io_context.hpp>
 
@@ -46,7 +47,7 @@ class Agent {
   };
 
   Agent(Context context, OwnedFd in, OwnedFd out);
-  /// Waits for look_at_devices(), and until the logs are written.
+  /// Waits until the logs are written, and a moment for look_at_devices().
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -55,7 +56,7 @@ class Agent {
   /// here.
   void say_hello(VisibleDevices devices);
   /// Says hello with the devices that programs see here. A driver may take longer than a lease to
-  /// tell, so that happens meanwhile.
+  /// tell, or for ever, so a thread asks it.
   void look_at_devices();
   /// Passes a signal that this process received on to the whole job.
   void report_signal(int signal) { link_.send(SignalReceived{signal}); }
@@ -102,7 +103,13 @@ class Agent {
   WriterThread logs_;
   Lease lease_;
   std::optional<MasterPort> port_;
-  std::thread look_;                       // at the devices
+  /// What the thread that looks at the devices may still use.
+  struct Look {
+    std::mutex mutex;
+    Agent* agent;  // nullptr: it is gone
+  };
+  std::shared_ptr<Look> look_;
+  std::future<void> look_end_;
   std::optional<VisibleDevices> devices_;  // once it has said hello
   std::optional<Inspect> inspection_;      // that the launcher waits for
   std::unique_ptr<LinkListener> link_listener_;

@@ -13,8 +13,6 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/file_ops.h"
-
 namespace hgt {
 namespace {
 
@@ -35,17 +33,6 @@ const char* name_of(int fd) {
 bool is_on_disk(int fd) {
   struct stat status {};
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink > 0;
-}
-
-/// Returns how much of `text` was written, and 0 or errno.
-std::pair<std::size_t, int> write_file(int fd, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t written = file_ops().write(fd, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return {done, errno};
-    done += static_cast<std::size_t>(written);
-  }
-  return {text.size(), 0};
 }
 
 OwnedFd reopen(int fd, mode_t mode) {
@@ -184,7 +171,7 @@ void ConsoleQueue::add_to_thread(Output& output, std::string text) {
   if (!thread_) thread_.emplace(io_, [] {});
   output.in_thread_bytes += text.size();
   thread_->add(text.size(), [this, &output, thread = &*thread_, text = std::move(text)] {
-    const auto [done, error] = write_file(output.fd, text);
+    const auto [done, error] = WriterThread::write(output.fd, text);
     thread->post([this, &output, bytes = text.size(), done, error] {
       output.in_thread_bytes -= bytes;
       if (error != 0 && !output.gone) drop(output, bytes - done, error);

@@ -123,7 +123,7 @@ class JobSocket::Server {
 
   void accept_next() {
     OwnedFd fd = accept();
-    if (fd.get() < 0 && errno == EMFILE) return refuse_without_descriptor();
+    if (fd.get() < 0 && (errno == EMFILE || errno == ENFILE)) return refuse_without_descriptor();
     if (fd.get() < 0) return;
     if (!may_ask(fd.get())) return log_warning("control.sock: refused another user's command");
     if (clients_.size() >= kMaxClients) return refuse(fd, "too many commands are connected to it");

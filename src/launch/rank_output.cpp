@@ -1,11 +1,12 @@
 #include "rank_output.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 
 namespace hgt {
@@ -13,6 +14,18 @@ namespace hgt {
 struct RankOutput::Log {
   File file;
   std::int64_t dropped_bytes = 0;
+  bool is_torn = false;  // it ends within a line, because the disk was full
+
+  /// Returns what failed if nothing did before, else "".
+  std::string write(const std::string& text) {
+    const std::string bytes = is_torn ? "\n" + text : text;
+    const auto [done, error] = WriterThread::write(file.fd(), bytes);
+    if (done > 0) is_torn = error != 0 && bytes[done - 1] != '\n';
+    if (error == 0) return "";
+    const std::int64_t before = dropped_bytes;
+    dropped_bytes += static_cast<std::int64_t>(std::min(text.size(), bytes.size() - done));
+    return before > 0 ? "" : fmt::format("cannot write {}: {}", file.path(), std::strerror(error));
+  }
 };
 
 RankOutput::RankOutput(WriterThread& logs, Options options)
@@ -35,16 +48,22 @@ void RankOutput::finish(std::function<void()> done) {
   deliver(OutputSink::kOut, {}, /*at_end=*/true);
   deliver(OutputSink::kErr, {}, /*at_end=*/true);
   if (options_->console) options_->console->end(options_->rank);
-  logs_->add(0, [logs = logs_, log = log_, weak = std::weak_ptr(options_), done] {
+  // The thread gets the last reference, because closing the file may take time, too.
+  logs_->add(0, [logs = logs_, log = std::move(log_), weak = std::weak_ptr(options_), done] {
     logs->post([dropped_bytes = log ? log->dropped_bytes : 0, weak, done] {
       const auto options = weak.lock();
       if (!options) return;
-      if (dropped_bytes > 0 && options->log_failed)
+      if (dropped_bytes > 0)
         options->log_failed(fmt::format("{} bytes of output could not be written to {}",
                                         dropped_bytes, options->log_path));
       done();
     });
   });
+}
+
+void RankOutput::say_unfinished() const {
+  options_->log_failed(
+      fmt::format("{} is not written to its end yet: its disk stands still", options_->log_path));
 }
 
 void RankOutput::deliver(OutputSink::Stream stream, std::string_view bytes, bool at_end) {
@@ -65,16 +84,10 @@ void RankOutput::log(std::string text) {
   const std::size_t bytes = text.size();
   logs_->add(bytes,
              [logs = logs_, log = log_, weak = std::weak_ptr(options_), text = std::move(text)] {
-               try {
-                 log->file.write(text);
-               } catch (const Error& e) {
-                 if (log->dropped_bytes == 0)
-                   logs->post([weak, why = e.message()] {
-                     if (const auto options = weak.lock(); options && options->log_failed)
-                       options->log_failed(why);
-                   });
-                 log->dropped_bytes += std::ssize(text);
-               }
+               if (std::string why = log->write(text); !why.empty())
+                 logs->post([weak, why = std::move(why)] {
+                   if (const auto options = weak.lock()) options->log_failed(why);
+                 });
              });
 }
 

@@ -23,7 +23,7 @@ class RankOutput {
     OutputSink* console = nullptr;  ///< nullptr = not shown
     /// Called once if the log cannot be written (a full disk), and at the end with how much it
     /// lacks. Each line is tried again.
-    std::function<void(const std::string& text)> log_failed;
+    std::function<void(const std::string& text)> log_failed = [](const std::string&) {};
     std::array<bool, 2> is_shown{true, true};  ///< by stream: whether `console` gets it
   };
 
@@ -36,6 +36,8 @@ class RankOutput {
   bool is_full() const;
   /// Calls `done` on the loop once the log is written, unless this has been destroyed by then.
   void finish(std::function<void()> done);
+  /// After finish(): that `done` was not waited for.
+  void say_unfinished() const;
   std::vector<std::string> last_lines() const { return last_.lines(); }
 
  private:

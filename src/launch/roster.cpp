@@ -25,6 +25,9 @@ namespace {
 
 using State = Candidate::State;
 
+// For a driver: eight GPUs without persistence mode take up to 20 s.
+constexpr int kAnswerLeases = 4;
+
 [[noreturn]] void throw_no_descriptor() {
   throw Error(ErrorKind::kDevice, fmt::format("cannot open a socket: {}", std::strerror(errno)),
               "too many files are open; raise the limit with `ulimit -n`");
@@ -227,10 +230,24 @@ void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
                         }});
   if (host.ssh || host.carrier) host.link->start_lease(lease_);
   if (!host.ssh && !host.is_here && !nodes_) return;
+  limit_answer(host);
   Inspect wanted = inspection_;
   wanted.address = host.spec.address;
   wanted.interface = host.spec.interface;
   host.link->send(wanted);
+}
+
+/// An agent answers at once, except for what it must ask a driver, which may have failed.
+void Roster::limit_answer(Host& host) {
+  const std::chrono::milliseconds limit = kAnswerLeases * lease_;
+  host.answer_limit = std::make_unique<asio::steady_timer>(io_, limit);
+  host.answer_limit->async_wait([this, &host, limit](const std::error_code& error) {
+    if (error) return;
+    disconnect(host);
+    on_unusable(host, fmt::format("its GPU driver has not answered for {:g} s; nvidia-smi may "
+                                  "hang there, too",
+                                  std::chrono::duration<double>(limit).count()));
+  });
 }
 
 void Roster::on_frame(Host& host, const Frame& frame) {
@@ -278,6 +295,7 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
 }
 
 void Roster::on_facts(Host& host, const HostFacts& facts) {
+  host.answer_limit.reset();
   if (host.state != State::kCalled) return;  // it cannot be used
   host.facts = facts;
   if (has_begun_ || (host.ssh && !ranks_.has_range(host)))
@@ -332,6 +350,7 @@ void Roster::on_lost(Host& host, const std::string& why) {
 
 void Roster::on_unusable(Host& host, const std::string& why) {
   if (!host.is_left_out) host.why_away = why;
+  host.answer_limit.reset();
   host.state = State::kAway;
   check_ready();
 }

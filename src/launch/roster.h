@@ -120,6 +120,7 @@ class Roster {
   void assign_spares();
   void connect(Host& host, OwnedFd in, OwnedFd out);
   void on_frame(Host& host, const Frame& frame);
+  void limit_answer(Host& host);
   void on_hello(Host& host, const AgentHello& hello);
   void on_files(Host& host, const Frame& frame);
   void on_facts(Host& host, const HostFacts& facts);

@@ -34,6 +34,7 @@ struct RosterHost {
   std::string machine;      ///< Join::machine
   int gpus = 0;             ///< GPUs that programs see there
   bool has_said_hello = false;
+  std::unique_ptr<asio::steady_timer> answer_limit;  ///< until it has sent its facts
   enum class Files { kUnknown, kAsked, kThere } files = Files::kUnknown;
   std::optional<HostFacts> facts;
   std::string why_away;

@@ -116,12 +116,20 @@ void Worker::check_gone() {
   // The worker has most likely ended, but a guard that somebody has stopped could not report that.
   if (lifeline_.is_open()) return wake_guard();
   is_finishing_ = true;
-  drain_limit_.cancel();
   control_.close();
-  output_.finish([this] {
-    gone_ = true;
-    events_.gone(*this);
+  output_.finish([this] { on_gone(); });
+  drain_limit_.expires_after(kDrainLimit);
+  drain_limit_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    output_.say_unfinished();
+    on_gone();
   });
+}
+
+void Worker::on_gone() {
+  if (std::exchange(gone_, true)) return;
+  drain_limit_.cancel();
+  events_.gone(*this);
 }
 
 /// It is not reaped before the lifeline is closed, so its number is still its own.

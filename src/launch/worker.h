@@ -30,7 +30,8 @@ class Worker {
   struct Events {
     std::function<void(Worker&)> ended;  ///< the program has ended: see end()
     std::function<void(Worker&)>
-        gone;  ///< then: none of its processes is left, and all output is in the log
+        gone;  ///< then: none of its processes is left, and all output was read; it is in the log,
+               ///< unless the log's disk stands still
     /// Its guard was killed, so the guarded processes are children of this process now. Called
     /// before `ended`.
     std::function<void(Worker&)> orphaned;
@@ -96,6 +97,7 @@ class Worker {
   void pump();
   void break_control(const std::string& why);
   void check_gone();
+  void on_gone();
   void wake_guard();
   char guard_state() const;
 

@@ -161,11 +161,11 @@ TEST_CASE("what a debugger holds when its guard is killed is named, and keeps no
   CHECK(kill_other_children({}).empty());
 }
 
-TEST_CASE("a disk of the logs that stands still delays no heartbeat, and costs no line") {
+TEST_CASE("a disk of the logs that stands still delays no message, and costs no line") {
   TemporaryFolder folder;
   StandingFileOps disk;
-  AgentHost host;
   {
+    AgentHost host;
     const FileOpsOverride override(disk);
     Spawn order = shell_ranks("echo a line; kill -9 $$");
     order.log_dir = folder.path();
@@ -173,11 +173,11 @@ TEST_CASE("a disk of the logs that stands still delays no heartbeat, and costs n
     host.link->send(order);
     CHECK(WTERMSIG(host.wait_for<Ended>().wait_status) == SIGKILL);
     const std::size_t beats = host.all<Beat>().size();
-    host.run_until([&] { return host.all<Beat>().size() > beats; });
-    CHECK(host.all<Gone>().empty());
+    CHECK(host.wait_for<Gone>().last_lines == std::vector<std::string>{"a line"});
+    CHECK(host.all<Beat>().size() > beats);
+    CHECK(has(host.wait_for<Notice>().text, "rank_0.log is not written to its end yet"));
     CHECK(contents(folder / "rank_0.log").empty());
     disk.go_on();
-    host.wait_for<Gone>();
   }
   CHECK(contents(folder / "rank_0.log") == "a line\n");
 }

@@ -287,6 +287,19 @@ TEST_CASE("the ranks of a host that does not come back are left out if enough ho
   CHECK(launcher.out() == "again 0 of 1\n");
 }
 
+TEST_CASE("a host whose GPU driver never answers is given up, and its agent ends") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(FAKE_NVML, folder / "libnvidia-ml.so.1");
+  const FakeSsh ssh("[ $host = a ] || { export FAKE_GPUS=-2 LD_LIBRARY_PATH=" + folder.path() +
+                    "; echo $$ > " + (folder / "agent") + "; }; " + kStartAgent);
+  LauncherProcess launcher({"--hosts", "a,b", "--min_hosts", "1", "--lease", "1000", "--",
+                            "/bin/sh", "-c", "echo ran $RANK"});
+  CHECK(launcher.wait() == 0);
+  CHECK(launcher.out() == "ran 0\n");
+  CHECK(has(launcher.err(), "host b cannot be used: its GPU driver has not answered for 4 s"));
+  CHECK(eventually([&] { return !is_alive(std::stoi(contents(folder / "agent"))); }));
+}
+
 TEST_CASE("a host that is back joins after the next checkpoint") {
   const TemporaryFolder folder;
   const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +

@@ -18,8 +18,7 @@ struct Run {
     env.insert(env.end(), {"RANK=0", "WORLD_SIZE=1", "PATH=/usr/bin:/bin", "HGTRAIN_CONTROL_FD=3",
                            "HGTRAIN_JOB_KEY=" + key.hex()});
     worker.emplace(
-        io, 0, spawn_guarded(0, argv[0], argv, env), key, store,
-        RankOutput(logs, {"", 0, console, {}}),
+        io, 0, spawn_guarded(0, argv[0], argv, env), key, store, RankOutput(logs, {"", 0, console}),
         Worker::Events{[this](Worker&) { events.push_back("ended"); },
                        [this](Worker&) {
                          events.push_back("gone");

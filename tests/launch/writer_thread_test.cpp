@@ -28,3 +28,14 @@ TEST_CASE("writes happen in order, off the loop; it says when there is room agai
   io.run();
   CHECK(rooms == 1);
 }
+
+TEST_CASE("whoever waits because it is full is told, however the two threads meet") {
+  asio::io_context io;
+  int rooms = 0;
+  WriterThread writer(io, [&] { ++rooms; });
+  for (int round = 0; round < 20'000; ++round) {
+    while (!writer.is_full()) writer.add(WriterThread::kFullBytes / 3, [] {});
+    io.restart();
+    for (const int before = rooms; rooms == before && writer.is_full();) REQUIRE(io.run_one() > 0);
+  }
+}

@@ -1,15 +1,17 @@
 // A driver's library (libnvidia-ml.so.1) with as many GPUs as FAKE_GPUS says; -1: one that does not
-// start, for the reason FAKE_NVML_RESULT. FAKE_CAPABILITY is the GPUs' compute capability, and
-// FAKE_MACHINE makes their UUIDs differ from those of other machines.
+// start, for the reason FAKE_NVML_RESULT; -2: one that never answers. FAKE_CAPABILITY is the GPUs'
+// compute capability, and FAKE_MACHINE makes their UUIDs differ from those of other machines.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <unistd.h>
 
 namespace {
 
 constexpr int kMismatch = 18, kNoPermission = 4;
 constexpr int kNotFound = 6;
+constexpr int kHangs = -2;  // of FAKE_GPUS
 constexpr std::size_t kMig = 1000;
 
 int number(const char* name, int otherwise) {
@@ -29,6 +31,7 @@ std::size_t number_of(void* device) {
 extern "C" {
 
 int nvmlInit_v2() {
+  while (gpus() == kHangs) pause();
   return gpus() < 0 ? number("FAKE_NVML_RESULT", kMismatch) : 0;
 }
 int nvmlShutdown() {
