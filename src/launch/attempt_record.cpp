@@ -27,14 +27,20 @@ std::string doubt_about(const AttemptRecord& attempt, const Failure& failure) {
       static_cast<double>(rival->uncertainty_ns + failure.uncertainty_ns) * 1e-6);
 }
 
+bool is_on_lost_host(const AttemptRecord& attempt, const RankView& rank) {
+  return std::ranges::any_of(attempt.failures, [&](const auto& entry) {
+    const Failure& failure = entry.second;
+    return failure.rank < 0 && static_cast<std::size_t>(failure.host) == rank.host;
+  });
+}
+
 /// Whether the rank still ran when the failure happened.
 bool outlived(const AttemptRecord& attempt, const RankView& rank, const Failure& failure) {
-  if (failure.rank < 0 && rank.host == static_cast<std::size_t>(failure.host)) return false;
-  if (rank.pulse.rank == failure.rank) return false;
+  if (rank.pulse.rank == failure.rank || is_on_lost_host(attempt, rank)) return false;
   if (!rank.end || rank.end->lost_guard) return true;
   // By the clocks of two hosts, what the launcher's signal ended may seem to have come first.
   const std::int64_t doubt_ns =
-      rank.end->signalled ? failure.uncertainty_ns + attempt.link_of(rank).uncertainty_ns() : 0;
+      rank.end->signalled ? failure.uncertainty_ns + rank.end_uncertainty_ns : 0;
   return rank.end->at_ns + doubt_ns >= failure.at_ns;
 }
 

@@ -24,7 +24,8 @@ struct RankView {
   Pulse pulse;
   bool is_heard = true;  ///< its control channel works
   std::optional<Ended> end;
-  bool is_gone = false;  ///< none of its processes is left, or its host is lost
+  std::int64_t end_uncertainty_ns = 0;  ///< of its at_ns
+  bool is_gone = false;                 ///< none of its processes is left, or its host is lost
   std::vector<std::string> last_lines;
   std::string error_message;  ///< of its error file
 };

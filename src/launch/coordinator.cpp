@@ -308,7 +308,9 @@ void Coordinator::on_broken(RankView& rank, const std::string& why) {
 
 void Coordinator::on_ended(RankView& rank, const Ended& end) {
   rank.end = end;
-  rank.end->at_ns = record_.link_of(rank).here_ns(end.at_ns);
+  const AgentLink& link = record_.link_of(rank);
+  rank.end->at_ns = link.here_ns(end.at_ns);
+  rank.end_uncertainty_ns = link.uncertainty_ns();
   if (!is_clean(end, spec_.own_workers) && !end.signalled)
     fail(failure_from_end(*rank.end, spec_.own_workers));
 }

@@ -52,6 +52,8 @@ class Coordinator {
   /// Whether hgtrain's workers have no step to finish yet, because some of them still connect: then
   /// stop() ends all ranks at once.
   bool is_connecting() const;
+  /// Whether all ranks are being ended already.
+  bool is_ending() const { return stages_.stage() >= Stage::kAborting; }
   /// hgtrain's workers finish their step and save, so that another attempt can resume from there.
   void stop_for_next_attempt();
   /// Passes on a signal that does not ask the job to stop; hgtrain's workers get `command` instead.

@@ -207,7 +207,7 @@ class Job {
     asio::post(io_, [this, why] {
       if (done_) return;
       if (stopping_) return end_like_last_attempt(why);
-      coordinator_ ? restart() : roster_.gather();
+      coordinator_ ? restart(/*after_failure=*/false) : roster_.gather();
     });
   }
 
@@ -406,7 +406,7 @@ class Job {
     if (signal != SIGUSR1 || spec_.own_workers) {
       const bool is_first = !std::exchange(stopping_, true);
       roster_.begin_stop();
-      if (is_first && !coordinator_->is_connecting())
+      if (is_first && !coordinator_->is_connecting() && !coordinator_->is_ending())
         spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
     }
     coordinator_->stop(signal, by);

@@ -105,6 +105,32 @@ TEST_CASE("a rank that ended with an error of its own does not count as stopped"
   CHECK(attempt.verdict().stopped_ranks == (own_workers ? 4 : 2));
 }
 
+TEST_CASE("no rank of a lost host counts as stopped") {
+  Attempt attempt;
+  for (const int host : {0, 1}) {
+    Failure lost;
+    lost.rank = -1;
+    lost.host = host;
+    lost.host_name = host == 0 ? "a" : "b";
+    lost.at_ns = 10 + host;
+    attempt.record.failures.emplace(lost.key(), lost);
+  }
+  CHECK(attempt.verdict().host == "a");
+  CHECK(attempt.verdict().stopped_ranks == 0);
+}
+
+TEST_CASE("a rank counts as stopped if its end only seems to have come before the failure") {
+  Attempt attempt;
+  attempt.end(2, kExited3, 100);
+  attempt.fail(2);
+  attempt.end(0, SIGTERM, 90, true);
+  attempt.end(1, SIGTERM, 90, true);
+  attempt.end(3, 0, 5);
+  attempt.view(0).end_uncertainty_ns = 10;
+  attempt.view(1).end_uncertainty_ns = 9;
+  CHECK(attempt.verdict().stopped_ranks == 1);
+}
+
 TEST_CASE("a failure on another host that the clocks cannot order is named") {
   Attempt attempt;
   attempt.end(2, kExited3, 10'000'000);
