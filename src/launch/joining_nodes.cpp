@@ -128,16 +128,20 @@ void JoiningNodes::start_waiting() {
   timer_.expires_after(kQuiet);
   timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
-    events_.notice(fmt::format(
-        "waiting for {} to join on port {}, up to {} s{}", fmt::join(called(), ", "),
-        listener_.port(), rendezvous_.join_timeout.count(),
-        is_ready(is_elsewhere_) && is_elsewhere_.get()
-            ? fmt::format("; they dial {}, which is no address of this machine: if node "
-                          "0 is to run there, this node needs another --node_rank",
-                          rendezvous_.address)
-            : ""));
+    events_.notice(fmt::format("waiting for {} to join on port {}, up to {} s{}",
+                               fmt::join(called(), ", "), listener_.port(),
+                               rendezvous_.join_timeout.count(), doubt_about_address()));
     wait_until(deadline_);
   });
+}
+
+/// That the others may dial another machine; "" if they do not, or if that is not known yet.
+std::string JoiningNodes::doubt_about_address() const {
+  if (!is_ready(is_elsewhere_) || !is_elsewhere_.get()) return "";
+  return fmt::format(
+      "; they dial {}, which is no address of this machine: if node 0 is to run there, this node "
+      "needs another --node_rank",
+      rendezvous_.address);
 }
 
 /// The names of the nodes that have not joined.
@@ -186,7 +190,7 @@ std::string JoiningNodes::why_missing(const RosterHost& host) const {
   if (refusal != refused_.end()) out += "; " + refusal->second;
   if (!other_secrets_.empty())
     out += fmt::format("; dialled with another job secret: {}", fmt::join(other_secrets_, ", "));
-  return out;
+  return out + doubt_about_address();
 }
 
 /// Each address is named once, and few of them, because anybody can dial.

@@ -79,6 +79,7 @@ class JoiningNodes {
 
   std::vector<std::string> called() const;
   std::string why_missing(const RosterHost& host) const;
+  std::string doubt_about_address() const;
   void wait_until(Clock::time_point time);
   void report_missing();
   void on_join(Newcomer newcomer);
