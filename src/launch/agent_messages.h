@@ -38,7 +38,7 @@ struct JobEnded {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 12;
+inline constexpr std::uint32_t kAgentVersion = 13;
 
 /// The first message of an agent that has dialled the coordinator: who it is.
 struct Join {

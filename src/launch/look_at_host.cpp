@@ -1,5 +1,6 @@
 #include "look_at_host.h"
 
+#include <arpa/inet.h>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -67,6 +68,13 @@ void look_at_disk(const fs::path& folder, HostFacts& out) {
   out.disk = at;
   out.disk_free_bytes = static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize);
   out.disk_is_read_only = (disk.f_flag & ST_RDONLY) != 0;
+}
+
+/// Of a name, servers may need longer than a lease to say what its number is.
+bool is_number(const std::string& address) {
+  in6_addr unused;
+  return inet_pton(AF_INET, address.c_str(), &unused) == 1 ||
+         inet_pton(AF_INET6, address.c_str(), &unused) == 1;
 }
 
 void look_at_interface(const std::string& name, const std::string& address, HostFacts& out) {
@@ -179,7 +187,7 @@ HostFacts look_at_host(const Inspect& wanted, const std::string& address,
   out.machine = machine_id();
   look_at_limits(out);
   look_at_interface(wanted.interface, wanted.address.empty() ? address : wanted.address, out);
-  out.lacks_address = !wanted.address.empty() && is_address_elsewhere(wanted.address);
+  out.lacks_address = is_number(wanted.address) && is_address_elsewhere(wanted.address);
   if (!wanted.folder.empty()) look_at_disk(fs::absolute(wanted.folder), out);
   if (!wanted.program.empty() && ::access(wanted.program.c_str(), X_OK) != 0 &&
       !is_link(wanted.program))

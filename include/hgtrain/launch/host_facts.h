@@ -44,7 +44,7 @@ struct HostFacts {
 
   std::string interface;  ///< of the network in which its workers speak with others
   std::int32_t mtu = 0;
-  bool lacks_address = false;  ///< Inspect::address is none of the host's
+  bool lacks_address = false;  ///< Inspect::address is a number, and none of the host's
 
   std::string driver;                            ///< NVIDIA's
   std::map<std::string, std::string> libraries;  ///< CUDA's: "NCCL" -> "2.28.9", if asked for
