@@ -59,6 +59,7 @@ class Hosts:
         pid = os.getpid()
         self.net = f'10.{100 + pid % 100}.{pid // 100 % 250}'
         self.bridge, self.fast_bridge = f'hgt{pid}', f'hgf{pid}'
+        self.net6 = f'fd00:{pid % 9998 + 1}'  # fd00::/64 may be this machine's own
         self.fast = f'10.{200 + pid % 50}.{pid // 50 % 250}'
         self.names, self.processes = names, []
         try:
@@ -75,7 +76,7 @@ class Hosts:
             sh('ip', 'link', 'add', bridge, 'type', 'bridge')
             sh('ip', 'link', 'set', bridge, 'up')
         sh('ip', 'addr', 'add', f'{self.net}.254/24', 'dev', self.bridge)
-        sh('ip', 'addr', 'add', f'fd00:{os.getpid() % 9999}::fe/64', 'dev', self.bridge, 'nodad')
+        sh('ip', 'addr', 'add', f'{self.net6}::fe/64', 'dev', self.bridge, 'nodad')
         config = ''
         for number, name in enumerate(self.names, start=1):
             self.start_host(number, name)
@@ -86,7 +87,7 @@ class Hosts:
                  ' UserKnownHostsFile /dev/null\n')
         config += f'Host bare\n HostName {self.net}.2\n User nobody\n Port 9\n{login.split("User root", 1)[1]}'
         config += f'Host behind\n HostName {self.net}.2\n ProxyJump a\n{login}'
-        config += f'Host six\n HostName fd00:{os.getpid() % 9999}::2\n{login}'
+        config += f'Host six\n HostName {self.net6}::2\n{login}'
         config += f'Host busy\n HostName {self.net}.2\n RemoteCommand echo no; sleep 1000\n RequestTTY yes\n StdinNull yes\n{login}'
         (self.folder / 'ssh_config').write_text(config)
         # ssh reads the configuration of the user's home from /etc/passwd: no variable changes that.
@@ -106,7 +107,7 @@ class Hosts:
             sh('ip', 'link', 'add', f'{bridge}{name}', 'type', 'veth', 'peer', 'name', device, 'netns', space)
             sh('ip', 'link', 'set', f'{bridge}{name}', 'master', bridge, 'up')
             sh('ip', '-n', space, 'addr', 'add', f'{net}.{number}/24', 'dev', device)
-        sh('ip', '-n', space, 'addr', 'add', f'fd00:{os.getpid() % 9999}::{number}/64', 'dev', 'eth0', 'nodad')
+        sh('ip', '-n', space, 'addr', 'add', f'{self.net6}::{number}/64', 'dev', 'eth0', 'nodad')
         for device in ('eth0', 'fast', 'lo'):
             sh('ip', '-n', space, 'link', 'set', device, 'up')
         (self.folder / f'sshd_{name}').write_text(
