@@ -1,7 +1,6 @@
 #include "job_view.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <optional>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/error_texts.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/own_thread.h"
 #include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/run_checkpoints.h"
@@ -56,14 +56,7 @@ JobView::JobView(std::string run_dir, bool holds_run, RunFile run, ConsoleStyle 
       run_(std::move(run)),
       lower_rates_(std::move(lower_rates)),
       log_(open_log(run_dir_)),
-      console_(std::cerr, style,
-               (
-                   options.copy =
-                       [this, copy = options.copy](std::string_view line) {
-                         add_to_log(line);
-                         if (copy) copy(line);
-                       },
-                   options)),
+      console_(std::cerr, style, logged(options)),
       total_steps_(options.plan.total_steps) {
   log(fmt::format("{} {}\n", run_.started_at, shell_line(run_.command)));
   if (const auto saved = Branch(run_dir_).newest) {
@@ -76,6 +69,15 @@ JobView::JobView(std::string run_dir, bool holds_run, RunFile run, ConsoleStyle 
 
 JobView::~JobView() {
   wait_for_writes();
+}
+
+/// What the console shows goes into its log, too.
+Console::Options JobView::logged(Console::Options options) {
+  options.copy = [this, copy = options.copy](std::string_view line) {
+    add_to_log(line);
+    if (copy) copy(line);
+  };
+  return options;
 }
 
 void JobView::event(int rank, std::string_view kind, const nlohmann::json& body) {
@@ -263,8 +265,7 @@ void JobView::wait_for_writes() {
 
 /// A full disk ends no training.
 void JobView::report_failed_writes() {
-  while (!writes_.empty() &&
-         writes_.front().wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+  while (!writes_.empty() && is_ready(writes_.front())) {
     std::future<void> write = std::move(writes_.front());
     writes_.pop_front();
     try {

@@ -60,6 +60,7 @@ class JobView {
   void add(std::function<void()> write);
   void wait_for_writes();
   void report_failed_writes();
+  Console::Options logged(Console::Options options);
 
   const std::string run_dir_;
   const bool holds_run_;

@@ -6,7 +6,6 @@
 #include <exception>
 #include <functional>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include <asio/post.hpp>
@@ -15,6 +14,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/base/own_thread.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/machine/network.h"
 
@@ -93,7 +93,7 @@ void Agent::say_hello(VisibleDevices devices) {
 void Agent::look_at_devices() {
   look_ = std::make_shared<Look>();
   look_->agent = this;
-  std::packaged_task<void()> task([look = look_] {
+  look_end_ = in_own_thread([look = look_] {
     const auto post = [&look](const std::function<void(Agent&)>& act) {
       const std::lock_guard lock(look->mutex);
       if (Agent* const agent = look->agent)
@@ -105,8 +105,6 @@ void Agent::look_at_devices() {
       post([error = std::current_exception()](Agent&) { std::rethrow_exception(error); });
     }
   });
-  look_end_ = task.get_future();
-  std::thread(std::move(task)).detach();
 }
 
 void Agent::answer_inspection() {

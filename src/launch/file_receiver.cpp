@@ -142,8 +142,7 @@ void FileReceiver::receive() {
   partial_ = File::open(partial_path(), O_RDWR | O_CREAT);
   if (::flock(partial_->fd(), LOCK_EX | LOCK_NB) != 0)
     throw Error(ErrorKind::kData, fmt::format("another job is sending {} there", path_));
-  if (partial_->size() > size() && ::ftruncate(partial_->fd(), 0) != 0)  // it is none of ours
-    throw_file_error("change", partial_->path(), errno);
+  if (partial_->size() > size()) partial_->truncate(0);  // it is none of ours
   received_ = pulled_ = partial_->size();
   const auto free = static_cast<std::int64_t>(fs::space(parent_folder(path_)).available);
   if (size() - received_ > free)

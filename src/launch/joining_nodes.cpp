@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "hgtrain/base/own_thread.h"
 #include "hgtrain/base/text.h"
 
-#include "own_thread.h"
 #include "ports.h"
 
 namespace hgt {

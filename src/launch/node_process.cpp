@@ -13,6 +13,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/base/own_thread.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/rendezvous.h"
 
@@ -20,7 +21,6 @@
 #include "children.h"
 #include "job_group.h"
 #include "job_signals.h"
-#include "own_thread.h"
 #include "tls_carrier.h"
 
 namespace hgt {

@@ -516,16 +516,14 @@ void Roster::name_away() {
 void Roster::report_away() {
   name_away();
   if (is_stopping_) return;
+  const auto can_be_lost = [this](const Host& host) {  // that of the launcher cannot
+    return !host.is_here && (!nodes_ || &host != &hosts_[0]);
+  };
   for (const Host& host : hosts_) {
-    const auto can_be_lost = [this](const Host& other) { return !is_of_launcher(other); };
     if (host.state == State::kHere && ranks_.is_too_small(host, can_be_lost))
       if (const std::string text = text_of_small_spare(host); reported_.insert(text).second)
         events_.notice(text);
   }
-}
-
-bool Roster::is_of_launcher(const Host& host) const {
-  return host.is_here || (nodes_ && &host == &hosts_[0]);
 }
 
 void Roster::dismiss(int exit_code, std::function<void()> done) {

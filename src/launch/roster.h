@@ -140,7 +140,6 @@ class Roster {
   void look_for_returns();
   void name_away();
   void report_away();
-  bool is_of_launcher(const Host& host) const;
 
   asio::io_context& io_;
   OutputSink& console_;

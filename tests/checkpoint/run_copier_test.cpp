@@ -1,6 +1,6 @@
 #include "hgtrain/checkpoint/run_copier.h"
 
-#include <condition_variable>
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -23,28 +23,21 @@ class FrozenDisk : public FileOps {
 
   int open(const char* path, int flags, mode_t mode) override {
     if (std::string(path).starts_with(folder_) && (flags & O_CREAT) != 0) {
-      std::unique_lock lock(mutex_);
       waits_ = true;
-      changed_.notify_all();
-      changed_.wait(lock, [this] { return thawed_; });
+      waits_.notify_all();
+      thawed_.wait(false);
     }
     return FileOps::open(path, flags, mode);
   }
   void thaw() {
-    const std::lock_guard lock(mutex_);
     thawed_ = true;
-    changed_.notify_all();
+    thawed_.notify_all();
   }
-  void wait_until_used() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return waits_; });
-  }
+  void wait_until_used() { waits_.wait(false); }
 
  private:
   const std::string folder_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool waits_ = false, thawed_ = false;
+  std::atomic<bool> waits_ = false, thawed_ = false;
 };
 
 /// Of a copier, from any thread.

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
+#include <atomic>
 
 #include "hgtrain/base/file_ops.h"
 
@@ -11,22 +10,16 @@ namespace hgt {
 class StandingFileOps final : public FileOps {
  public:
   ssize_t write(int fd, const void* buffer, std::size_t bytes) override {
-    {
-      std::unique_lock lock(mutex_);
-      goes_on_.wait(lock, [this] { return is_going_; });
-    }
+    is_going_.wait(false);
     return FileOps::write(fd, buffer, bytes);
   }
   void go_on() {
-    const std::lock_guard lock(mutex_);
     is_going_ = true;
-    goes_on_.notify_all();
+    is_going_.notify_all();
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable goes_on_;
-  bool is_going_ = false;
+  std::atomic<bool> is_going_ = false;
 };
 
 }  // namespace hgt

@@ -9,7 +9,7 @@
 namespace hgt {
 
 /// What `act` returns or throws, which a thread of its own calls. Nobody has to wait for that: it
-/// is for getaddrinfo(), which cannot be interrupted while name servers do not answer.
+/// is for calls that cannot be interrupted, such as getaddrinfo() while name servers do not answer.
 template <class Act>
 auto in_own_thread(Act act) {
   std::packaged_task<std::invoke_result_t<Act>()> task(std::move(act));
