@@ -181,16 +181,24 @@ void File::read_at(std::int64_t offset, std::span<std::byte> buffer) const {
   }
 }
 
-void File::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t done = retry([&] { return file_ops().write(fd_, bytes.data(), bytes.size()); });
-    if (done < 0) fail("write");
-    bytes = bytes.subspan(static_cast<std::size_t>(done));
+std::pair<std::size_t, int> write_bytes(int fd, std::string_view text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written =
+        retry([&] { return file_ops().write(fd, text.data() + done, text.size() - done); });
+    if (written < 0) return {done, errno};
+    done += static_cast<std::size_t>(written);
   }
+  return {done, 0};
+}
+
+void File::write(std::span<const std::byte> bytes) {
+  write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
 void File::write(std::string_view text) {
-  write(std::as_bytes(std::span(text)));
+  const int error = write_bytes(fd_, text).second;
+  if (error != 0) throw_file_error("write", path_, error, kind_);
 }
 
 void File::write_at(std::int64_t offset, std::span<const std::byte> bytes) {

@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/file.h"
+
 namespace hgt {
 namespace {
 
@@ -171,7 +173,7 @@ void ConsoleQueue::add_to_thread(Output& output, std::string text) {
   if (!thread_) thread_.emplace(io_, [] {});
   output.in_thread_bytes += text.size();
   thread_->add(text.size(), [this, &output, thread = &*thread_, text = std::move(text)] {
-    const auto [done, error] = WriterThread::write(output.fd, text);
+    const auto [done, error] = write_bytes(output.fd, text);
     thread->post([this, &output, bytes = text.size(), done, error] {
       output.in_thread_bytes -= bytes;
       if (error != 0 && !output.gone) drop(output, bytes - done, error);

@@ -19,7 +19,7 @@ struct RankOutput::Log {
   /// Returns what failed if nothing did before, else "".
   std::string write(const std::string& text) {
     const std::string bytes = is_torn ? "\n" + text : text;
-    const auto [done, error] = WriterThread::write(file.fd(), bytes);
+    const auto [done, error] = write_bytes(file.fd(), bytes);
     if (done > 0) is_torn = error != 0 && bytes[done - 1] != '\n';
     if (error == 0) return "";
     const std::int64_t before = dropped_bytes;

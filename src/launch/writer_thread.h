@@ -3,8 +3,6 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
-#include <string_view>
-#include <utility>
 
 #include <asio/io_context.hpp>
 
@@ -26,8 +24,6 @@ class WriterThread {
   /// Runs `task`, which writes `bytes`, on the thread, after those before it. The loop does not run
   /// out of work until then.
   void add(std::size_t bytes, std::function<void()> task);
-  /// For tasks: how much of `text` could be written, and 0 or errno.
-  static std::pair<std::size_t, int> write(int fd, std::string_view text);
   /// Calls `report` on the loop; for tasks.
   void post(std::function<void()> report);
   /// So much waits to be written that nobody should read more output.

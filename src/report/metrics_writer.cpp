@@ -1,7 +1,6 @@
 #include "hgtrain/report/metrics_writer.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fcntl.h>
@@ -13,7 +12,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/file_ops.h"
 #include "hgtrain/base/json.h"
 #include "hgtrain/report/human.h"
 
@@ -228,13 +226,10 @@ void MetricsWriter::Output::copy(const std::string& line) {
 }
 
 std::optional<std::string> MetricsWriter::Output::flush() {
-  while (!pending.empty()) {
-    const ssize_t written = file_ops().write(file.fd(), pending.data(), pending.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return fmt::format("cannot write {}: {}", file.path(), std::strerror(errno));
-    pending.erase(0, static_cast<std::size_t>(written));
-  }
-  return std::nullopt;
+  const auto [done, error] = write_bytes(file.fd(), pending);
+  pending.erase(0, done);
+  if (error == 0) return std::nullopt;
+  return fmt::format("cannot write {}: {}", file.path(), std::strerror(error));
 }
 
 std::optional<std::string> MetricsWriter::Output::write(const std::string& line) {

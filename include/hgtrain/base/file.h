@@ -21,6 +21,10 @@ namespace hgt {
 [[noreturn]] void throw_file_error(std::string_view action, const std::string& path,
                                    int error_number, ErrorKind kind = ErrorKind::kData);
 
+/// Writes as much of `text` as it can, and throws nothing. Returns how many bytes were written, and
+/// errno of what stopped it, or 0.
+std::pair<std::size_t, int> write_bytes(int fd, std::string_view text);
+
 /// An open file or folder. The descriptor is close-on-exec. The destructor closes it and ignores
 /// errors; call close() to see them. Movable. Only one thread may use it at a time, but any number
 /// may call read_at and write_at. Errors have the kind given to open().
