@@ -282,13 +282,13 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
   if (hello.version != kAgentVersion)
     return on_unusable(host, "its hgtrain has another version than this one");
   if (hello.gpus < host.spec.min_gpus)
-    return put_aside(host,
-                     fmt::format("programs see {} there, and {} {} asked for{}",
-                                 hello.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", hello.gpus),
-                                 host.spec.min_gpus, host.spec.min_gpus == 1 ? "is" : "are",
-                                 hello.gpus > 0 ? ""
-                                                : "; `hgtrain doctor --hosts` says why, and "
-                                                  "--num_workers N asks for none"));
+    return put_aside(
+        host, fmt::format("programs see {} there, and {} {} asked for{}",
+                          hello.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", hello.gpus),
+                          host.spec.min_gpus, host.spec.min_gpus == 1 ? "is" : "are",
+                          hello.gpus > 0 ? ""
+                                         : "; `hgtrain doctor`, with the same hosts, says why, and "
+                                           "--num_workers N asks for none"));
   if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
   host.address = hello.address;
   host.gpus = hello.gpus;

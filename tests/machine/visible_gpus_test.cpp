@@ -1,5 +1,9 @@
 #include "hgtrain/machine/visible_gpus.h"
 
+#include <chrono>
+#include <cstdlib>
+#include <dlfcn.h>
+
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
@@ -34,4 +38,18 @@ TEST_CASE("too few GPUs end with 3, and the error says what was found and what t
     CHECK(e.message() == "this command needs 1 GPU, but 0 can be used: no driver");
     CHECK_THAT(e.hint(), Catch::Matchers::Contains("--device cpu"));
   }
+}
+
+TEST_CASE("a driver that never answers is an error after the limit") {
+  REQUIRE(dlopen(FAKE_NVML, RTLD_NOW) != nullptr);  // so it is the one that has this name
+  setenv("FAKE_GPUS", "-2", 1);
+  try {
+    visible_gpus(std::chrono::milliseconds(500));
+    FAIL("no error");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kDevice);
+    CHECK(e.message() == "the GPU driver has not answered for 0.5 s");
+  }
+  setenv("FAKE_GPUS", "0", 1);
+  CHECK(visible_gpus().found == "0 GPUs");
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -40,6 +41,9 @@ struct GpuList {
   int nvml_result = -1;          ///< of nvmlInit; -1: there is no NVML
 };
 
+/// A driver needs up to 20 s to start eight GPUs without persistence mode.
+inline constexpr std::chrono::seconds kDriverLimit{60};
+
 struct VisibleDevices {
   std::vector<VisibleGpu> gpus;  ///< usable by a program started from here, in its order
   std::string found;             ///< what was found, in words, for errors and reports
@@ -50,8 +54,8 @@ struct VisibleDevices {
 /// indices, UUIDs (a unique beginning suffices) or MIG ids; like CUDA, this ignores everything from
 /// the first invalid entry on. Needs no CUDA: it asks the driver's library (libnvidia-ml.so.1) or,
 /// if there is none, reads /proc/driver/nvidia/gpus or counts the device files. Does not throw if
-/// there is no GPU.
-VisibleDevices visible_gpus();
+/// there is no GPU. Error(kDevice) if the driver does not answer within `limit`.
+VisibleDevices visible_gpus(std::chrono::milliseconds limit = kDriverLimit);
 
 /// Error(kDevice) if there are fewer than `wanted` GPUs; it says what was found and what to type.
 void require_gpus(int wanted, const VisibleDevices& devices);
