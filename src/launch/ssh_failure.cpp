@@ -1,6 +1,7 @@
 #include "ssh_failure.h"
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -13,6 +14,69 @@ constexpr std::string_view kKeyChanged = "its host key has changed";
 constexpr std::string_view kKeyUnknown = "its host key is not known here";
 constexpr std::string_view kBehindJump = "its jump host cannot reach it";
 constexpr std::string_view kJump = "its jump host or ProxyCommand fails";
+
+constexpr std::string_view kRefused = "Connection refused";
+constexpr std::string_view kNoRoute =
+    "the host is down, or there is no route to it: `ip route get ADDRESS` shows the way, and "
+    "HostName or ProxyJump in ~/.ssh/config another";
+
+/// For reasons that say both: `text` has {login} for the ssh command of the host, and {host} for
+/// its name. The first that fits counts.
+struct Hint {
+  std::string_view says;
+  std::string_view says_too;
+  std::string_view text;
+};
+
+// First what the host itself says after the login: the system's words in it mean something else.
+constexpr Hint kHints[] = {
+    {"program cannot be sent", "",
+     "it needs up to 120 MB of room in ~/.cache there (or $XDG_CACHE_HOME), or the same hgtrain at "
+     "the same path"},
+    {"cannot run hgtrain", "Permission denied",
+     "no file in ~/.cache may be executed there (noexec?): set XDG_CACHE_HOME there to a folder "
+     "that allows it, or install the same hgtrain at the same path"},
+    {"cannot run hgtrain", "",
+     "a package made by scripts/package runs on systems with glibc 2.35 and AVX2, a build for this "
+     "machine often needs more"},
+    {kBehindJump, "",
+     "log in to the jump host of ~/.ssh/config (ProxyJump) and try from there: the name and the "
+     "port are looked up there"},
+    {kJump, "", "`ssh -v {host} true` shows what ProxyJump or ProxyCommand of ~/.ssh/config does"},
+    {"Temporary failure in name resolution", "",
+     "the DNS server does not answer; an address in place of the name, or HostName in "
+     "~/.ssh/config, needs none"},
+    {"Could not resolve hostname", "",
+     "this name is neither in DNS, nor in /etc/hosts, nor in ~/.ssh/config"},
+    {kRefused, "",
+     "the host is there, but no ssh server listens on that port: --ssh_port, or Port in "
+     "~/.ssh/config, says which"},
+    {"banner exchange", "",
+     "something accepts connections there, or a proxy does on the way, but no ssh server answers: "
+     "it hangs, or this is another service's port"},
+    {"timed out", "", "the host is down, or a firewall drops what is sent to that port"},
+    {"No route to host", "", kNoRoute},
+    {"Network is unreachable", "", kNoRoute},
+    {kKeyChanged, "",
+     "if the host was reinstalled, remove that line (ssh-keygen -R) and confirm its new key with "
+     "{login}; otherwise something else answers at its address"},
+    {kKeyUnknown, "", "run `{login}` once by hand and confirm the host's key"},
+    {"Too many authentication failures", "",
+     "ssh offers too many keys: IdentitiesOnly yes and IdentityFile in ~/.ssh/config name one"},
+    {kTooMuchNoise, "",
+     "its start-up files (~/.bashrc and so on) must print nothing if no terminal is there"},
+    {"bad permissions", "", "chmod 600 the key: ssh ignores one that others can read"},
+    {"Permission denied", "",
+     "`{login} true` must work without a password: install a key with ssh-copy-id, or start "
+     "ssh-agent"},
+    {"there is no program", "", "install the same hgtrain at the same path on every host"},
+    {kNoAnswer, "",
+     "a start-up file of its login shell may wait for input: `{login} true` must end"},
+    {kNoWord, "",
+     "a start-up file of its login shell may end it: `{login} true; echo $?` must print 0"},
+    {"login shell", "",
+     "`{login} true` must work: the user needs a shell there (chsh), not nologin"},
+};
 
 bool has(std::string_view text, std::string_view words) {
   return text.find(words) != std::string_view::npos;
@@ -84,79 +148,23 @@ bool is_slow(std::string_view why) {
 }
 
 std::string hint_for_ssh(const JobHost& host, const std::string& why) {
-  const std::string login = fmt::format("ssh {}{}{}", fmt::join(login_flags(host), " "),
-                                        login_flags(host).empty() ? "" : " ", host.name);
-  const auto says = [&](std::string_view text) { return has(why, text); };
-  // First what the host itself says after the login: the system's words in it mean something else.
-  if (says("program cannot be sent"))
-    return "it needs up to 120 MB of room in ~/.cache there (or $XDG_CACHE_HOME), or the same "
-           "hgtrain at the same path";
-  if (says("cannot run hgtrain"))
-    return says("Permission denied")
-               ? "no file in ~/.cache may be executed there (noexec?): set XDG_CACHE_HOME there to "
-                 "a folder that allows it, or install the same hgtrain at the same path"
-               : "a package made by scripts/package runs on systems with glibc 2.35 and AVX2, a "
-                 "build for this machine often needs more";
-  if (says(kBehindJump))
-    return "log in to the jump host of ~/.ssh/config (ProxyJump) and try from there: the name and "
-           "the port are looked up there";
   if (is_dropped(why))
     return fmt::format(
         "{} ssh server drops connections before the login: too many at once (MaxStartups in its "
         "sshd_config), or it does not accept this address",
-        says(kJump) ? "the jump host's" : "its");
-  if (says(kJump))
-    return fmt::format(
-        "`ssh -v {} true` shows what ProxyJump or ProxyCommand of ~/.ssh/config does", host.name);
-  if (says("Temporary failure in name resolution"))
-    return "the DNS server does not answer; an address in place of the name, or HostName in "
-           "~/.ssh/config, needs none";
-  if (says("Could not resolve hostname"))
-    return "this name is neither in DNS, nor in /etc/hosts, nor in ~/.ssh/config";
-  if (says("Connection refused") && is_same_host(host.name, "localhost"))
+        has(why, kJump) ? "the jump host's" : "its");
+  const auto hint = std::ranges::find_if(
+      kHints, [&](const Hint& hint) { return has(why, hint.says) && has(why, hint.says_too); });
+  if (hint == std::end(kHints)) return "";
+  if (hint->says == kRefused && is_same_host(host.name, "localhost"))
     return "localhost needs no ssh only if it is the only host: start an ssh server here "
            "(--ssh_port says on which port), or type the command on each host, with --no_ssh and "
            "its --node_rank";
-  if (says("Connection refused"))
-    return "the host is there, but no ssh server listens on that port: --ssh_port, or Port in "
-           "~/.ssh/config, says which";
-  if (says("banner exchange"))
-    return "something accepts connections there, or a proxy does on the way, but no ssh server "
-           "answers: it hangs, or this is another service's port";
-  if (says("timed out")) return "the host is down, or a firewall drops what is sent to that port";
-  if (says("No route to host") || says("Network is unreachable"))
-    return "the host is down, or there is no route to it: `ip route get ADDRESS` shows the way, "
-           "and HostName or ProxyJump in ~/.ssh/config another";
-  if (says(kKeyChanged))
-    return "if the host was reinstalled, remove that line (ssh-keygen -R) and confirm its new "
-           "key with " +
-           login + "; otherwise something else answers at its address";
-  if (says(kKeyUnknown))
-    return fmt::format("run `{}` once by hand and confirm the host's key", login);
-  if (says("Too many authentication failures"))
-    return "ssh offers too many keys: IdentitiesOnly yes and IdentityFile in ~/.ssh/config name "
-           "one";
-  if (says(kTooMuchNoise))
-    return "its start-up files (~/.bashrc and so on) must print nothing if no terminal is there";
-  if (says("bad permissions")) return "chmod 600 the key: ssh ignores one that others can read";
-  if (says("Permission denied"))
-    return fmt::format(
-        "`{} true` must work without a password: install a key with "
-        "ssh-copy-id, or start ssh-agent",
-        login);
-  if (says("there is no program")) return "install the same hgtrain at the same path on every host";
-  if (says(kNoAnswer))
-    return fmt::format("a start-up file of its login shell may wait for input: `{} true` must end",
-                       login);
-  if (says(kNoWord))
-    return fmt::format(
-        "a start-up file of its login shell may end it: `{} true; echo $?` must "
-        "print 0",
-        login);
-  if (says("login shell"))
-    return fmt::format("`{} true` must work: the user needs a shell there (chsh), not nologin",
-                       login);
-  return "";
+  std::vector<std::string> login = login_flags(host);
+  login.push_back(host.name);
+  return fmt::format(fmt::runtime(hint->text),
+                     fmt::arg("login", fmt::format("ssh {}", fmt::join(login, " "))),
+                     fmt::arg("host", host.name));
 }
 
 }  // namespace hgt
