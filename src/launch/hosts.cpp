@@ -115,6 +115,8 @@ class HostfileReader {
   }
 
   void read_words(const std::vector<std::string>& words) {
+    if (std::ranges::any_of(words, [](const std::string& word) { return word[0] == '='; }))
+      throw refused("there is a blank before =");
     JobHost host;
     std::set<std::string> keys;
     bool has_slots = false;

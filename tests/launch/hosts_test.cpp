@@ -86,6 +86,7 @@ TEST_CASE("everything that is wrong with a line is reported, and how to write it
       {"a slots=2 max-slots=x", {"'x' is not a number of workers"}},
       {"a slots=2 spare=1", {"'spare=1' is not a key of a hostfile"}},
       {"a slots=2 slots=3", {"slots is given twice"}},
+      {"a slots = 2", {"there is a blank before =", "a slots=4"}},
       {"a slots=2 gpus=0", {"gpus names 1, and slots=2"}},
       {"a slots=2 gpus=1,1", {"names a GPU twice"}},
       {"a slots=1 gpus=x", {"'x' is neither a number nor a range"}},
