@@ -70,9 +70,9 @@ std::streamsize ConsoleQueue::Cerr::xsputn(const char* text, std::streamsize byt
 }
 
 ConsoleQueue::ConsoleQueue(asio::io_context& io, Events events)
-    : io_(io),
-      events_(std::move(events)),
-      outputs_{Output(io, STDOUT_FILENO), Output(io, STDERR_FILENO)} {
+    : events_(std::move(events)),
+      outputs_{Output(io, STDOUT_FILENO), Output(io, STDERR_FILENO)},
+      thread_(io, [] {}) {
   look_again();
 }
 
@@ -123,7 +123,7 @@ void ConsoleQueue::keep_last_lines() {
 void ConsoleQueue::give_up() {
   const OwnedFd nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
   for (Output& output : outputs_) {
-    if (output.waiting_bytes() == 0) continue;
+    if (output.waiting_bytes() == 0 || output.in_thread_bytes > 0) continue;
     dup2(nowhere.get(), output.fd);
     output.queue.clear();
     output.gone = output.has_reported = true;
@@ -170,11 +170,10 @@ void ConsoleQueue::report_gone(Output& output) {
 }
 
 void ConsoleQueue::add_to_thread(Output& output, std::string text) {
-  if (!thread_) thread_.emplace(io_, [] {});
   output.in_thread_bytes += text.size();
-  thread_->add(text.size(), [this, &output, thread = &*thread_, text = std::move(text)] {
+  thread_.add(text.size(), [this, &output, text = std::move(text)] {
     const auto [done, error] = write_bytes(output.fd, text);
-    thread->post([this, &output, bytes = text.size(), done, error] {
+    thread_.post([this, &output, bytes = text.size(), done, error] {
       output.in_thread_bytes -= bytes;
       if (error != 0 && !output.gone) drop(output, bytes - done, error);
     });

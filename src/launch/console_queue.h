@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <streambuf>
 #include <string>
 #include <string_view>
@@ -56,7 +55,7 @@ class ConsoleQueue {
   /// No line of std::cerr is left out from now on. Those before are counted now.
   void keep_last_lines();
   /// What waits is lost, and so is all that this process will write to the same stream: nothing
-  /// waits for its reader any more.
+  /// waits for its reader any more. A file has none; what is for it is written all the same.
   void give_up();
 
  private:
@@ -100,7 +99,6 @@ class ConsoleQueue {
   void drop(Output& output, std::size_t bytes, int error_number);
   void report_gone(Output& output);
 
-  asio::io_context& io_;
   const Events events_;
   std::array<Output, 2> outputs_;
   Cerr cerr_{*this};
@@ -109,7 +107,7 @@ class ConsoleQueue {
   bool is_leaving_out_ = false;
   bool keeps_all_ = false;
   std::int64_t missing_lines_ = 0;
-  std::optional<WriterThread> thread_;
+  WriterThread thread_;  // from the start: later there may be no thread left
 };
 
 }  // namespace hgt
