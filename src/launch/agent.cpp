@@ -93,14 +93,16 @@ void Agent::say_hello(VisibleDevices devices) {
 void Agent::look_at_devices() {
   look_ = std::make_shared<Look>();
   look_->agent = this;
-  look_end_ = in_own_thread([look = look_] {
+  // The launcher gives up its own agent itself, and must not end for that.
+  const auto limit = context_.is_own_process ? kDriverLimit : std::chrono::hours(24);
+  look_end_ = in_own_thread([look = look_, limit] {
     const auto post = [&look](const std::function<void(Agent&)>& act) {
       const std::lock_guard lock(look->mutex);
       if (Agent* const agent = look->agent)
         asio::post(agent->context_.io, [agent, act] { act(*agent); });
     };
     try {
-      post([devices = visible_gpus()](Agent& agent) { agent.say_hello(devices); });
+      post([devices = visible_gpus(limit)](Agent& agent) { agent.say_hello(devices); });
     } catch (...) {
       post([error = std::current_exception()](Agent&) { std::rethrow_exception(error); });
     }
@@ -228,23 +230,23 @@ void Agent::measure(const MeasureLink& message) {
 }
 
 void Agent::spawn(const Spawn& order) {
+  if (lease_.has_passed()) return;  // which ends the stream next
   if (ranks_) {  // the loop may still refer to it: it is destroyed after what is queued there
     ranks_->close();
     asio::post(context_.io, [last = std::move(ranks_)] {});
   }
-  LocalRanks::Context context{
-      context_.io,
-      link_,
-      window_,
-      logs_,
-      context_.group_fd,
-      context_.others,
-      std::chrono::duration_cast<std::chrono::milliseconds>(lease_.length()),
-      context_.is_own_process,
-      port_ ? port_->number() : 0,
-      [this] {
-        if (why_ended_) end_now();
-      }};
+  LocalRanks::Context context{context_.io,
+                              link_,
+                              window_,
+                              logs_,
+                              context_.group_fd,
+                              context_.others,
+                              lease_,
+                              context_.is_own_process,
+                              port_ ? port_->number() : 0,
+                              [this] {
+                                if (why_ended_) end_now();
+                              }};
   ranks_ = std::make_unique<LocalRanks>(std::move(context), order);
   try {
     ranks_->start();

@@ -17,8 +17,8 @@ std::set<pid_t> children() {
   return out;
 }
 
-std::set<pid_t> kill_other_children(const std::set<pid_t>& keep) {
-  constexpr int kTries = 100;
+std::set<pid_t> kill_other_children(const std::set<pid_t>& keep,
+                                    std::chrono::milliseconds patience) {
   constexpr useconds_t kPauseUs = 1000;
   for (int tries = 0;;) {
     std::set<pid_t> others = children();
@@ -26,7 +26,7 @@ std::set<pid_t> kill_other_children(const std::set<pid_t>& keep) {
     for (const pid_t pid : others) kill(pid, SIGKILL);
     const auto reaped =
         std::ranges::count_if(others, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) > 0; });
-    if (others.empty() || tries == kTries) return others;
+    if (others.empty() || tries == patience.count()) return others;
     tries = reaped > 0 ? 0 : tries + 1;
     if (tries > 0) usleep(kPauseUs);
   }

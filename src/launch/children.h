@@ -48,8 +48,10 @@ inline void close_descriptors(int first) {
 std::set<pid_t> children();
 
 /// Kills and reaps all children but `keep`, and what they leave behind, until none is left. A
-/// process that a debugger or the kernel holds cannot end: if none ends for 0.1 s, returns those
-/// that are left.
-std::set<pid_t> kill_other_children(const std::set<pid_t>& keep);
+/// process that a debugger or the kernel holds cannot end: if none ends for `patience`, returns
+/// those that are left.
+std::set<pid_t> kill_other_children(
+    const std::set<pid_t>& keep,
+    std::chrono::milliseconds patience = std::chrono::milliseconds(100));
 
 }  // namespace hgt

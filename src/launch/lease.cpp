@@ -28,6 +28,18 @@ void Lease::start(std::chrono::milliseconds lease) {
   tick();
 }
 
+void Lease::beat() {
+  const std::int64_t now = now_ns();
+  longest_tick_ns_ = std::max(longest_tick_ns_, now - ticked_ns_);
+  ticked_ns_ = now;
+  send_beat();
+}
+
+bool Lease::has_passed() const {
+  return standstill_ == Standstill::kCounts && lease_.count() > 0 &&
+         now_ns() - ticked_ns_ >= lease_.count();
+}
+
 void Lease::hear() {
   const std::int64_t before_ns = std::exchange(heard_ns_, now_ns());
   if (std::exchange(is_silent_, false))
@@ -67,12 +79,11 @@ void Lease::send_beat() {
 void Lease::tick() {
   const std::int64_t now = now_ns();
   if (standstill_ == Standstill::kExcused && now - ticked_ns_ > lease_.count() / 3) heard_ns_ = now;
-  longest_tick_ns_ = std::max(longest_tick_ns_, now - ticked_ns_);
-  ticked_ns_ = now;
-  if (now - heard_ns_ >= lease_.count()) return expired_();
+  // What the peer sent before it gave this process up may have been heard a moment ago.
+  if (has_passed() || now - heard_ns_ >= lease_.count()) return expired_();
   if (now - heard_ns_ >= kSilentNs && !std::exchange(is_silent_, true))
     log_info("nothing has come from {} for 2 s", peer_);
-  send_beat();
+  beat();
   timer_.expires_after(std::min<std::chrono::nanoseconds>(std::chrono::seconds(1), lease_ / 5));
   timer_.async_wait([this](const std::error_code& error) {
     if (!error) tick();

@@ -31,6 +31,11 @@ class Lease {
 
   void start(std::chrono::milliseconds lease);
   void stop() { timer_.cancel(); }
+  /// Tells the peer that this process lives. Call it in between if the loop does not run for long.
+  void beat();
+  /// Whether this process has stood still for the lease, so the peer may have given it up
+  /// (kCounts).
+  bool has_passed() const;
   /// Call it for every message from the peer.
   void hear();
   void hear(const Beat& beat);

@@ -32,7 +32,8 @@ namespace hgt {
 namespace {
 
 constexpr std::chrono::seconds kCheck{1};
-constexpr int kStoppedChecks = 3;  // one after another: for 2 s
+constexpr std::chrono::milliseconds kOrphanPatience{100};  // because the loop waits meanwhile
+constexpr int kStoppedChecks = 3;                          // one after another: for 2 s
 
 void make_log_folder(const std::string& folder) {
   namespace fs = std::filesystem;
@@ -92,7 +93,7 @@ void LocalRanks::start() {
     for (int i = 0; i < order_.num_ranks; ++i) {
       start_worker(order_.first_rank + i);
       // Many workers on a busy machine can take longer to start than a lease lasts.
-      if (context_.lease.count() > 0) context_.link.send(Beat{.at_ns = now_ns()});
+      if (has_lease()) context_.lease.beat();
       renew_leases();
     }
   } catch (...) {
@@ -105,7 +106,7 @@ void LocalRanks::start() {
 }
 
 void LocalRanks::renew_leases() {
-  if (context_.lease.count() == 0) return;
+  if (!has_lease()) return;
   for (const auto& worker : workers_) worker->renew_lease();
 }
 
@@ -143,11 +144,15 @@ void LocalRanks::start_worker(int rank) {
   options.log_failed = [this](const std::string& text) { context_.link.send(Notice{text}); };
   RankOutput output(context_.logs, options);  // before there is a worker: this may throw
   const std::string program = find_program(order_.argv.at(0), search_path(spec_));
-  workers_.push_back(
-      std::make_unique<Worker>(context_.io, rank,
-                               spawn_guarded(rank, program, order_.argv, env, context_.group_fd,
-                                             context_.lease, context_.guards_end_agent),
-                               key_, store_, std::move(output), worker_events()));
+  // The disk may have stood still: then other hosts may have taken these ranks.
+  if (context_.lease.has_passed())
+    throw Error(ErrorKind::kDevice, "it stood still for too long while it started its ranks");
+  workers_.push_back(std::make_unique<Worker>(
+      context_.io, rank,
+      spawn_guarded(rank, program, order_.argv, env, context_.group_fd,
+                    std::chrono::duration_cast<std::chrono::milliseconds>(context_.lease.length()),
+                    context_.guards_end_agent),
+      key_, store_, std::move(output), worker_events()));
   const Worker& worker = *workers_.back();
   log_info("rank {}: pid {}, guard {}, log {}", rank, worker.pid(), worker.guard(),
            options.log_path.empty() ? "none" : options.log_path);
@@ -226,7 +231,8 @@ void LocalRanks::on_ended(const Worker& worker) {
 }
 
 void LocalRanks::on_orphaned(const Worker& worker) {
-  const std::set<pid_t> left = kill_orphans();
+  constexpr std::chrono::seconds kPatience{1};  // on a busy machine, what is killed ends later
+  const std::set<pid_t> left = kill_orphans(kPatience);
   has_orphans_ = !left.empty();
   if (has_orphans_)
     context_.link.send(Notice{fmt::format(
@@ -235,11 +241,11 @@ void LocalRanks::on_orphaned(const Worker& worker) {
 }
 
 /// Kills what killed guards have left behind; returns what is still there.
-std::set<pid_t> LocalRanks::kill_orphans() {
+std::set<pid_t> LocalRanks::kill_orphans(std::chrono::milliseconds patience) {
   std::set<pid_t> keep = context_.others();
   for (const auto& worker : workers_)
     if (worker->has_guard()) keep.insert(worker->guard());
-  return kill_other_children(keep);
+  return kill_other_children(keep, patience);
 }
 
 void LocalRanks::on_gone(const Worker& worker) {
@@ -288,7 +294,7 @@ void LocalRanks::watch_workers() {
       name_if_stopped(*worker);
       worker->wake_stopped_guard();
     }
-    has_orphans_ = has_orphans_ && !kill_orphans().empty();
+    has_orphans_ = has_orphans_ && !kill_orphans(kOrphanPatience).empty();
     renew_leases();
     watch_workers();
   });

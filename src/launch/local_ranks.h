@@ -19,6 +19,7 @@
 #include "agent_messages.h"
 #include "frame_link.h"
 #include "job_store.h"
+#include "lease.h"
 #include "output_sink.h"
 #include "worker.h"
 #include "writer_thread.h"
@@ -38,15 +39,16 @@ class LocalRanks {
     int group_fd = -1;  ///< of the job's control group, -1 = none
     /// Children of this process that are none of the ranks'.
     std::function<std::set<pid_t>()> others;
-    std::chrono::milliseconds lease{0};  ///< of the guards on this process, 0 = none
-    bool guards_end_agent = false;       ///< if the lease is over, they kill this process, too
-    int held_port = 0;                   ///< MASTER_PORT, if this host reserves it
-    std::function<void()> gone;          ///< no process of any rank is left
+    Lease& lease;                   ///< of the stream; guards have the same on this process
+    bool guards_end_agent = false;  ///< if the lease is over, they kill this process, too
+    int held_port = 0;              ///< MASTER_PORT, if this host reserves it
+    std::function<void()> gone;     ///< no process of any rank is left
   };
 
   LocalRanks(Context context, const Spawn& order);
 
-  /// Starts all. Error if one cannot be started; then none is left running.
+  /// Starts all. Error if one cannot be started, or the lease passes because this process stands
+  /// still; then none is left running.
   void start();
   void command(const RankCommand& message);
   void signal(const SignalRanks& message);
@@ -64,13 +66,14 @@ class LocalRanks {
  private:
   void prepare_host();
   void start_worker(int rank);
+  bool has_lease() const { return context_.lease.length().count() > 0; }
   void renew_leases();
   int core_sharers() const;
   Worker::Events worker_events();
   void on_ended(const Worker& worker);
   void on_gone(const Worker& worker);
   void on_orphaned(const Worker& worker);
-  std::set<pid_t> kill_orphans();
+  std::set<pid_t> kill_orphans(std::chrono::milliseconds patience);
   void name_if_stopped(const Worker& worker);
   void watch_workers();
   std::string port_user_at_the_end() const;

@@ -62,8 +62,8 @@ void RankOutput::finish(std::function<void()> done) {
 }
 
 void RankOutput::say_unfinished() const {
-  options_->log_failed(
-      fmt::format("{} is not written to its end yet: its disk stands still", options_->log_path));
+  options_->log_failed(fmt::format(
+      "{} is not written to its end yet: its disk is slow or stands still", options_->log_path));
 }
 
 void RankOutput::deliver(OutputSink::Stream stream, std::string_view bytes, bool at_end) {

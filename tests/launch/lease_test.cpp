@@ -1,5 +1,7 @@
 #include "lease.h"
 
+#include <thread>
+
 #include "hgtrain/base/clock.h"
 
 #include "agent_host.h"
@@ -57,6 +59,17 @@ TEST_CASE("how long this process has stood still is known") {
   CHECK(leased.lease.standstill().count() >= known_ns);  // after it
 }
 
+TEST_CASE("a process whose loop does not run for long is not given up if it sends beats") {
+  Leased leased;
+  leased.lease.start(std::chrono::milliseconds(500));
+  const std::int64_t until = now_ns() + 600'000'000;
+  while (now_ns() < until) {
+    leased.lease.beat();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK_FALSE(leased.lease.has_passed());
+}
+
 TEST_CASE("the peer's clock is known to within half of a round trip") {
   Leased leased;
   constexpr std::int64_t kAhead = 3'600'000'000'000;
@@ -111,6 +124,8 @@ TEST_CASE(
   const std::int64_t until = now_ns() + 400'000'000;
   while (now_ns() < until) {  // the loop does not run
   }
+  CHECK(leased.lease.has_passed() == !excused);
+  leased.lease.hear();  // what the peer sent before it gave this process up
   while (beats < 2 && !leased.expired) leased.io.run_one();
   CHECK(leased.expired == !excused);
 }

@@ -1,5 +1,7 @@
 #include "local_ranks.h"
 
+#include <thread>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +9,7 @@
 
 #include "agent_host.h"
 #include "children.h"
+#include "merged_output.h"
 #include "stopped_tracer.h"
 #include "support/standing_file_ops.h"
 #include "support/temporary_folder.h"
@@ -159,6 +162,27 @@ TEST_CASE("what a debugger holds when its guard is killed is named, and keeps no
   tracer.end();
   host.wait_for<Gone>();
   CHECK(kill_other_children({}).empty());
+}
+
+TEST_CASE("a host that has stood still for its lease starts no ranks") {
+  asio::io_context io;
+  StreamPair stream;
+  FrameLink link(io, std::move(stream.in[0]), std::move(stream.out[0]), {});
+  MergedOutput console(io, {});
+  WriterThread logs(io, [] {});
+  Lease lease(io, link, "the launcher", Lease::Standstill::kCounts, [] {});
+  LocalRanks ranks({.io = io,
+                    .link = link,
+                    .console = console,
+                    .logs = logs,
+                    .others = [] { return std::set<pid_t>(); },
+                    .lease = lease,
+                    .gone = [] {}},
+                   shell_ranks("exit 0"));
+  lease.start(std::chrono::milliseconds(50));
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  CHECK_THROWS_WITH(ranks.start(), Catch::Contains("it stood still for too long"));
+  CHECK(ranks.are_gone());
 }
 
 TEST_CASE("a disk of the logs that stands still delays no message, and costs no line") {
