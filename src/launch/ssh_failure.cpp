@@ -73,7 +73,10 @@ constexpr Hint kHints[] = {
     {kNoAnswer, "",
      "a start-up file of its login shell may wait for input: `{login} true` must end"},
     {kNoWord, "",
-     "a start-up file of its login shell may end it: `{login} true; echo $?` must print 0"},
+     "a start-up file of its login shell may end it, or ProxyCommand of ~/.ssh/config fails: "
+     "`{login} true; echo $?` must print 0"},
+    {kSilence, "", "the host or its network is down"},
+    {"Bad configuration option", "", "correct it, or remove the line"},
     {"login shell", "",
      "`{login} true` must work: the user needs a shell there (chsh), not nologin"},
 };
@@ -93,12 +96,16 @@ std::vector<std::string> lines_of(const std::string& text) {
   return out;
 }
 
+/// The first that has these words; "" if none has.
+std::string line_with(const std::vector<std::string>& lines, std::string_view words) {
+  const auto line = std::ranges::find_if(lines, [&](auto& line) { return has(line, words); });
+  return line == lines.end() ? "" : *line;
+}
+
 /// What follows the first `words` in any line; "" if none has them.
 std::string after(const std::vector<std::string>& lines, std::string_view words) {
-  for (const std::string& line : lines)
-    if (const std::size_t at = line.find(words); at != std::string::npos)
-      return line.substr(at + words.size());
-  return "";
+  const std::string line = line_with(lines, words);
+  return line.empty() ? "" : line.substr(line.find(words) + words.size());
 }
 
 /// What ssh prints last if the connection that another program was to make has ended.
@@ -129,15 +136,17 @@ std::string why_ssh_ended(const std::string& stderr_text) {
   }
   if (const std::string key = after(lines, "Load key "); has(last, "denied") && !key.empty())
     return fmt::format("{} (key {})", last, key);
+  if (has(last, "bad configuration option")) return line_with(lines, "Bad configuration option");
   while (lines.size() > 1 && is_only_an_end(lines.back())) lines.pop_back();
   if (is_only_an_end(last) && lines.back() == "stdio forwarding failed")
     return fmt::format("{}: {}", kBehindJump, after(lines, "open failed: "));
-  if (is_only_an_end(last) && !is_only_an_end(lines.back()))
+  if (is_only_an_end(last) && (!is_only_an_end(lines.back()) || has(last, " UNKNOWN ")))
     return fmt::format("{}: {}", kJump, lines.back());
   return last;
 }
 
 bool is_dropped(std::string_view why) {
+  if (has(why, " UNKNOWN ")) return false;  // a ProxyCommand has ended: no server has answered
   if (why.starts_with(kJump)) why.remove_prefix(kJump.size() + 2);
   return why.starts_with("kex_exchange_identification: ") ||
          why.starts_with("Connection closed by ") || why.starts_with("Connection reset by ");

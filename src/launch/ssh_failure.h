@@ -9,6 +9,7 @@
 namespace hgt {
 
 inline constexpr const char* kNoAnswer = "it did not answer within";
+inline constexpr const char* kSilence = "nothing has come from it for 15 s";
 inline constexpr const char* kNoWord = "ssh ended without a word";
 inline constexpr const char* kTooMuchNoise =
     "its shell prints more than 64 KiB before it starts a program";

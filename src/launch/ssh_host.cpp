@@ -27,6 +27,8 @@ extern char** environ;
 namespace hgt {
 namespace {
 
+constexpr std::chrono::seconds kAliveInterval{5};  // ssh ends if so many pass without an answer
+constexpr int kAliveCount = 3;
 constexpr int kConnectionFailed = 255;           // ssh's exit code then
 constexpr std::size_t kMaxNoise = 64 << 10;      // of a shell's start-up files, on stdout
 constexpr std::size_t kMaxErrorText = 4 << 10;   // of stderr that is kept
@@ -70,12 +72,15 @@ std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& fi
   const bool is_agent = purpose == SshHost::Purpose::kAgent;
   std::vector<std::string> out = {"ssh", "-T", "-x"};
   if (is_agent) out.emplace_back("-a");
-  out.insert(out.end(), {"-o", fmt::format("ConnectTimeout={}", connect_limit.count())});
+  for (const auto& option : {fmt::format("ConnectTimeout={}", connect_limit.count()),
+                             fmt::format("ServerAliveInterval={}", kAliveInterval.count()),
+                             fmt::format("ServerAliveCountMax={}", kAliveCount)})
+    out.insert(out.end(), {"-o", option});
   for (const char* option :
        {"IgnoreUnknown=StdinNull,ForkAfterAuthentication,SessionType", "BatchMode=yes",
-        "ServerAliveInterval=5", "ServerAliveCountMax=3", "ControlMaster=no", "ControlPersist=no",
-        "ClearAllForwardings=yes", "PermitLocalCommand=no", "RemoteCommand=none", "StdinNull=no",
-        "ForkAfterAuthentication=no", "SessionType=default", "LogLevel=ERROR"}) {
+        "ControlMaster=no", "ControlPersist=no", "ClearAllForwardings=yes", "PermitLocalCommand=no",
+        "RemoteCommand=none", "StdinNull=no", "ForkAfterAuthentication=no", "SessionType=default",
+        "LogLevel=ERROR"}) {
     out.emplace_back("-o");
     out.emplace_back(option);
   }
@@ -272,20 +277,27 @@ std::string SshHost::last_words() {
   return why_ssh_ended(error_text_);
 }
 
-std::string SshHost::how_ended() const {
+/// How ssh has ended. It ends after its streams, so this waits for it, but not for long; si_pid is
+/// 0 if it has not ended.
+siginfo_t SshHost::end() const {
   constexpr int kTries = 20;
+  siginfo_t info{};
   for (int i = 0; i < kTries; ++i) {
-    siginfo_t info{};
-    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return "";
-    if (info.si_pid == pid_) {
-      if (info.si_code != CLD_EXITED)
-        return fmt::format("ssh on this machine was killed by SIG{}", sigabbrev_np(info.si_status));
-      const bool is_of_agent = info.si_status != 0 && info.si_status != kConnectionFailed;
-      return is_of_agent ? fmt::format("its agent exited with code {}", info.si_status) : "";
-    }
+    info = {};
+    const auto pid = static_cast<id_t>(pid_);
+    if (waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) break;
     usleep(5'000);
   }
-  return "";
+  return info;
+}
+
+std::string SshHost::how_ended() const {
+  const siginfo_t info = end();
+  if (info.si_pid == 0) return "";
+  if (info.si_code != CLD_EXITED)
+    return fmt::format("ssh on this machine was killed by SIG{}", sigabbrev_np(info.si_status));
+  const bool is_of_agent = info.si_status != 0 && info.si_status != kConnectionFailed;
+  return is_of_agent ? fmt::format("its agent exited with code {}", info.si_status) : "";
 }
 
 /// Before the agent has started. A login shell such as nologin explains itself on stdout.
@@ -293,6 +305,9 @@ std::string SshHost::why_ended() {
   if (const std::string said = last_words(); !said.empty()) return said;
   if (is_sending_) return "its shell ended while the program was sent there";
   const std::string& noise = line_.empty() ? last_noise_ : line_;
+  const auto waited = std::chrono::steady_clock::now() - begin_;
+  if (waited >= kAliveInterval * kAliveCount && end().si_status == kConnectionFailed)
+    return kSilence;
   if (noise.empty()) return kNoWord;
   return "its login shell starts no program, and says: " + noise;
 }

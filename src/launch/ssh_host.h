@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -70,7 +71,7 @@ class SshHost {
   /// Waits until ssh ends by itself, and returns its exit code; 128 + N if signal N killed it.
   int wait();
   /// After the end of the stream, if it says more than that: who killed ssh, or how the agent has
-  /// ended. ssh ends after its streams, so this waits for it, but not for more than 0.1 s.
+  /// ended. This may wait for 0.1 s.
   std::string how_ended() const;
 
  private:
@@ -80,6 +81,7 @@ class SshHost {
   void watch_errors();
   bool read_errors();
   void send_program();
+  siginfo_t end() const;
   std::string why_ended();
   void fail(const std::string& why);
   void cancel_timers();
@@ -90,6 +92,7 @@ class SshHost {
   const ProgramFiles& program_;
   const std::string nonce_;
   const Events events_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   pid_t pid_ = -1;
   Descriptor input_;  // ssh's stdin
   Descriptor output_;

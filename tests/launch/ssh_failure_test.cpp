@@ -76,6 +76,12 @@ TEST_CASE("each way in which ssh fails is recognised and has its own hint") {
                "stdio forwarding failed\n" +
                kEnd,
            "its jump host cannot reach it: connect failed: No route to host", "try from there"},
+      Case{"Connection closed by UNKNOWN port 65535\n",
+           "its jump host or ProxyCommand fails: Connection closed by UNKNOWN port 65535",
+           "ssh -v a true"},
+      Case{"/root/.ssh/config: line 158: Bad configuration option: garbage\n"
+           "/root/.ssh/config: terminating, 1 bad configuration options\n",
+           "/root/.ssh/config: line 158: Bad configuration option: garbage", "remove the line"},
       Case{"this host cannot run hgtrain: libssl.so.3 is missing\n",
            "this host cannot run hgtrain: libssl.so.3 is missing", "scripts/package"},
       Case{"this host cannot run hgtrain: /root/.cache/hgtrain/1/hgtrain: Permission denied\n",
