@@ -21,7 +21,6 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
-#include "hgtrain/machine/visible_gpus.h"
 
 #include "children.h"
 #include "console_queue.h"
@@ -95,7 +94,7 @@ class Job {
     const Agent::Context here{
         io_, group_.join_fd(), [this] { return other_children(); }, {}, [](const std::string&) {}};
     if (spec_.rendezvous) {
-      roster_.meet(spec_.hosts, *spec_.rendezvous, here, visible_gpus());
+      roster_.meet(spec_.hosts, *spec_.rendezvous, here);
     } else if (spec_.hosts.empty()) {
       roster_.add_this_machine(here, spec_.num_workers);
     } else {

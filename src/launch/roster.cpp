@@ -15,7 +15,6 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
-#include "hgtrain/machine/visible_gpus.h"
 
 #include "look_at_host.h"
 #include "roster_texts.h"
@@ -24,9 +23,12 @@ namespace hgt {
 namespace {
 
 using State = Candidate::State;
+using Clock = std::chrono::steady_clock;
 
-// For a driver: eight GPUs without persistence mode take up to 20 s.
+// A driver that starts eight GPUs without persistence mode takes more than one lease.
 constexpr int kAnswerLeases = 4;
+// A driver that hangs seldom recovers, and may hold what asks it for ever.
+constexpr std::chrono::minutes kPauseAfterNoAnswer{10};
 
 [[noreturn]] void throw_no_descriptor() {
   throw Error(ErrorKind::kDevice, fmt::format("cannot open a socket: {}", std::strerror(errno)),
@@ -106,13 +108,13 @@ void Roster::call(const std::vector<JobHost>& hosts, const std::string& program,
     Host& first = hosts_[ranks_.ranges()[0].host];
     first.is_here = true;
     start_local_agent(first, *here);
-    agent_->say_hello(visible_gpus());
+    agent_->look_at_devices();
   }
   call_next();
 }
 
 void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
-                  const Agent::Context& context, VisibleDevices devices) {
+                  const Agent::Context& context) {
   set_hosts(hosts);
   hosts_[0].spec.name = host_name();
   hosts_[0].machine = machine_of(rendezvous);
@@ -126,7 +128,7 @@ void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvou
                            events_.notice});
   nodes_->start_waiting();
   start_local_agent(hosts_[0], context);
-  agent_->say_hello(std::move(devices));
+  agent_->look_at_devices();
 }
 
 void Roster::call_next() {
@@ -134,7 +136,7 @@ void Roster::call_next() {
 }
 
 void Roster::call_again(Host& host) {
-  if (!host.is_here && !host.is_left_out) disconnect(host);
+  if (!host.is_here && !host.is_left_out && host.not_before <= Clock::now()) disconnect(host);
 }
 
 /// Leaves the host as if it had never been called. The loop may still refer to the last call, so
@@ -142,10 +144,12 @@ void Roster::call_again(Host& host) {
 void Roster::disconnect(Host& host) {
   Host next;
   next.spec = host.spec;
+  next.is_here = host.is_here;
   next.is_reported = host.is_reported;
   next.is_dropped_reported = host.is_dropped_reported;
   next.is_left_out = host.is_left_out;
   next.was_set_aside = host.was_set_aside;
+  next.not_before = host.not_before;
   next.lacks = host.lacks;
   if (host.is_left_out) next.why_away = host.why_away;
   if (host.ssh) host.ssh->close();
@@ -242,8 +246,9 @@ void Roster::limit_answer(Host& host) {
   const std::chrono::milliseconds limit = kAnswerLeases * lease_;
   host.answer_limit = std::make_unique<asio::steady_timer>(io_, limit);
   host.answer_limit->async_wait([this, &host, limit](const std::error_code& error) {
-    if (error) return;
+    if (error || host.facts) return;
     disconnect(host);
+    host.not_before = Clock::now() + kPauseAfterNoAnswer;
     on_unusable(host, fmt::format("its GPU driver has not answered for {:g} s; nvidia-smi may "
                                   "hang there, too",
                                   std::chrono::duration<double>(limit).count()));
@@ -393,7 +398,8 @@ void Roster::assign_spares() {
 /// Whether a node that dials can be this host now.
 bool Roster::lets_join(Host& host) {
   if (host.state != State::kAway) return true;
-  if (patience_.count() == 0 || phase_ == Phase::kFenced || host.is_left_out || !is_clear(host))
+  if (patience_.count() == 0 || phase_ == Phase::kFenced || host.is_left_out || !is_clear(host) ||
+      host.not_before > Clock::now())
     return false;
   call_again(host);
   return true;

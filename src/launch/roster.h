@@ -71,11 +71,11 @@ class Roster {
   /// `here`, the first host that is no spare is this machine, and its agent is on the same loop.
   void call(const std::vector<JobHost>& hosts, const std::string& program,
             const std::optional<Agent::Context>& here);
-  /// Adds this machine, on which programs see `devices`, and others that dial it. A node that comes
+  /// Adds this machine, and others that dial it. A node that comes
   /// when an attempt runs can be a host of the next one, if the job waits for lost hosts.
   /// Error(kDevice) if it cannot listen.
   void meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
-            const Agent::Context& context, VisibleDevices devices);
+            const Agent::Context& context);
   /// Prepares another attempt. Once no process of the job can be left on lost hosts, spare hosts
   /// take their ranks. Without a spare, the lost host is called again, or may dial again; if it
   /// cannot be used, its ranks are left out, within the limits. Then `ready` or `unusable` is
