@@ -129,6 +129,7 @@ class Launch final : public Command {
                                     {"--max_restarts", std::to_string(spec_.max_restarts)},
                                     {"--grace", fmt::format("{}", grace_seconds_)},
                                     {"--show", shown_ranks_}};
+      if (!spec_.run_id.empty()) spec_.rendezvous->settings["--rdzv_id"] = spec_.run_id;
       if (!typed_log_dir_.empty()) spec_.rendezvous->settings["--log_dir"] = typed_log_dir_;
     }
     if (spec_.rendezvous && spec_.rendezvous->node != 0)

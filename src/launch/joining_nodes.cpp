@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "hgtrain/base/clock.h"
 #include "hgtrain/base/own_thread.h"
 #include "hgtrain/base/text.h"
+#include "hgtrain/machine/network.h"
 
 #include "ports.h"
 
@@ -29,8 +31,9 @@ bool is_taken(const RosterHost& host) {
   return host.link && host.state != State::kAway;
 }
 
+constexpr std::chrono::nanoseconds kSilent = std::chrono::seconds(2);
+
 bool is_silent(const RosterHost& host) {
-  constexpr std::chrono::seconds kSilent{2};
   return is_taken(host) && host.link->silence() >= kSilent;
 }
 
@@ -50,9 +53,15 @@ int free_number(const Join& join, const std::vector<RosterHost>& hosts) {
   return free == kAnyNode ? silent : free;
 }
 
-bool replaces_silent_node(const Join& join, const std::vector<RosterHost>& hosts) {
-  if (join.node < 1 || join.node >= static_cast<int>(hosts.size())) return false;
-  return is_silent(hosts[static_cast<std::size_t>(join.node)]);
+bool may_replace(const Join& join, const std::vector<RosterHost>& hosts, std::int64_t since_ns) {
+  const std::int64_t proof_ns = since_ns + kSilent.count();
+  for (std::size_t node = 1; node < hosts.size(); ++node) {
+    if (join.node != kAnyNode && join.node != static_cast<int>(node)) continue;
+    const RosterHost& host = hosts[node];
+    if (is_silent(host) || (is_taken(host) && now_ns() - host.link->silence().count() <= proof_ns))
+      return true;
+  }
+  return false;
 }
 
 namespace {
@@ -75,6 +84,19 @@ std::vector<std::string> differences(const Values& there, const Values& here) {
   return out;
 }
 
+/// To a node that gets nothing else.
+template <class Message>
+void send_last(const Message& message, const OwnedFd& out) {
+  const std::string frame = encode_frame(Message::kKind, encode_payload(message));
+  [[maybe_unused]] const ssize_t sent = ::write(out.get(), frame.data(), frame.size());
+}
+
+/// torchrun's default is "none", too.
+std::string run_id(const Values& settings) {
+  const auto id = settings.find("--rdzv_id");
+  return id == settings.end() ? "none" : id->second;
+}
+
 /// Before it has a place among the hosts.
 std::string newcomer_name(const Newcomer& newcomer) {
   const Join& join = newcomer.join;
@@ -86,9 +108,12 @@ std::string newcomer_name(const Newcomer& newcomer) {
 
 }  // namespace
 
-std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts) {
+std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts,
+                        const Values& settings) {
   if (!newcomer.is_readable) return "its hgtrain has another version than node 0's";
   const Join& join = newcomer.join;
+  if (const std::string there = run_id(join.settings), here = run_id(settings); there != here)
+    return fmt::format("it belongs to the run {} (--rdzv_id), and node 0 to {}", there, here);
   const int num_nodes = static_cast<int>(hosts.size());
   if (join.num_nodes != num_nodes)
     return fmt::format("it expects {} nodes, and node 0 expects {}", join.num_nodes, num_nodes);
@@ -137,6 +162,10 @@ void JoiningNodes::start_waiting() {
 
 /// That the others may dial another machine; "" if they do not, or if that is not known yet.
 std::string JoiningNodes::doubt_about_address() const {
+  if (rendezvous_.address == "localhost" || is_loopback(rendezvous_.address))
+    return fmt::format(
+        "; {} is each machine itself: nodes on others must be told the name or address of this one",
+        rendezvous_.address);
   if (!is_ready(is_elsewhere_) || !is_elsewhere_.get()) return "";
   return fmt::format(
       "; they dial {}, which is no address of this machine: if node 0 is to run there, this node "
@@ -200,17 +229,28 @@ void JoiningNodes::on_other_secret(const std::string& address) {
     events_.notice(fmt::format("{} has dialled with another job secret", address));
 }
 
+std::int64_t JoiningNodes::first_dialled_ns(int node) {
+  constexpr std::chrono::nanoseconds kLongestPause = std::chrono::seconds(15);  // between two dials
+  const std::int64_t now = now_ns();
+  Dials& dials = dials_[node];
+  if (now - dials.last_ns > kLongestPause.count()) dials.first_ns = now;
+  dials.last_ns = now;
+  return dials.first_ns;
+}
+
 void JoiningNodes::on_join(Newcomer newcomer) try {
-  if (newcomer.join.node == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
+  const int wanted = newcomer.join.node;
+  const std::int64_t since_ns = first_dialled_ns(wanted);
+  if (wanted == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
   auto [in, out] = newcomer.carrier->start();
-  if (replaces_silent_node(newcomer.join, hosts_)) return;  // it dials again
-  if (const std::string why = why_refused(newcomer, hosts_); !why.empty()) {
+  if (exit_code_) return send_last(JobEnded{*exit_code_}, out);
+  if (may_replace(newcomer.join, hosts_, since_ns)) return;  // it dials again
+  dials_.erase(wanted);
+  if (const std::string why = why_refused(newcomer, hosts_, rendezvous_.settings); !why.empty()) {
     const std::string text = fmt::format("{} is refused: {}", newcomer_name(newcomer), why);
-    refused_[newcomer.join.node] = text;
+    refused_[wanted] = text;
     events_.notice(text);
-    const std::string frame = encode_frame(Refused::kKind, encode_payload(Refused{why}));
-    [[maybe_unused]] const ssize_t sent = ::write(out.get(), frame.data(), frame.size());
-    return;
+    return send_last(Refused{why}, out);
   }
   RosterHost& host = hosts_[static_cast<std::size_t>(newcomer.join.node)];
   if (!events_.lets_join(host)) return;
@@ -221,6 +261,7 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
   if (newcomer.join.workers > 0) host.spec.workers = newcomer.join.workers;
   name_differences(newcomer);
   refused_.erase(newcomer.join.node);
+  refused_.erase(wanted);
   events_.joined(host, std::move(in), std::move(out));
 } catch (const Error& e) {  // this process has no more descriptors
   events_.notice(fmt::format("{} cannot join: {}", newcomer_name(newcomer), e.message()));
@@ -242,6 +283,7 @@ void JoiningNodes::name_differences(const Newcomer& newcomer) {
 }
 
 void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done) {
+  exit_code_ = exit_code;
   dismissed_ = std::move(done);
   for (RosterHost& host : hosts_)
     if (host.carrier && !host.knows_end) host.link->send(JobEnded{exit_code});

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,17 +22,20 @@
 
 namespace hgt {
 
-/// Why a node that dials cannot be one of `hosts`, whose first is node 0; "" if it can.
-std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts);
+/// Why a node that dials cannot be one of `hosts`, whose first is node 0, which has `settings`; ""
+/// if it can.
+std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts,
+                        const std::map<std::string, std::string>& settings);
 
 /// The number for a node that has none: the one that it had before it was lost or silent, or the
-/// first that is free, or else one of a silent node (replaces_silent_node()). kAnyNode if there is
-/// none.
+/// first that is free, or else one of a silent node. kAnyNode if there is none.
 int free_number(const Join& join, const std::vector<RosterHost>& hosts);
 
-/// Whether a node has this number already, but has not been heard for 2 s: it may soon count as
-/// lost, and this is the one that replaces it.
-bool replaces_silent_node(const Join& join, const std::vector<RosterHost>& hosts);
+/// Whether a node that dials, for the first time at `since_ns`, may take the place of one that is
+/// here: that has been silent for 2 s, or was not heard later than 2 s after `since_ns`, so it may
+/// be lost. If this process stood still, it may notice the end of a node's old connection after the
+/// same node has dialled anew.
+bool may_replace(const Join& join, const std::vector<RosterHost>& hosts, std::int64_t since_ns);
 
 /// What a node is called: by its host, and if another node is on that host, by its number, too: "a
 /// (node 1)".
@@ -82,6 +87,7 @@ class JoiningNodes {
   std::string doubt_about_address() const;
   void wait_until(Clock::time_point time);
   void report_missing();
+  std::int64_t first_dialled_ns(int node);
   void on_join(Newcomer newcomer);
   void on_other_secret(const std::string& address);
   void name_differences(const Newcomer& newcomer);
@@ -91,12 +97,17 @@ class JoiningNodes {
   const Rendezvous rendezvous_;
   const std::shared_future<bool>
       is_elsewhere_;  // where the others dial; it may be a load balancer's address
+  struct Dials {
+    std::int64_t first_ns = 0, last_ns = 0;
+  };
+  std::map<int, Dials> dials_;  // by number, or kAnyNode: of nodes that dial again and again
   std::map<int, std::string> refused_;  // by number, or kAnyNode: the last that was, and why
   std::set<std::pair<int, std::string>> named_;  // how nodes differ from node 0, by number
   std::set<std::string> other_secrets_;  // addresses of strangers, or of nodes with another secret
   Clock::time_point deadline_;
   bool are_enough_ = false;
   asio::steady_timer timer_;
+  std::optional<int> exit_code_;  // of the job, once it has ended
   std::function<void()> dismissed_;
   JoinListener listener_;
 };

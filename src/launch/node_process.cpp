@@ -91,8 +91,8 @@ class Dialler {
     std::error_code error;
     const auto endpoints = resolve(error);
     if (error == asio::error::timed_out)
-      return failed("the name servers do not answer", "is the name of --master_addr right?");
-    if (error) return failed(error.message(), "is the name of --master_addr right?");
+      return failed("the name servers do not answer", "is the name of node 0 right?");
+    if (error) return failed(error.message(), "is the name of node 0 right?");
     auto stream = std::make_unique<TlsStream>(io_, tls_->context());
     error = run(*stream,
                 [&](auto done) { asio::async_connect(stream->lowest_layer(), endpoints, done); });
@@ -123,7 +123,7 @@ class Dialler {
   }
 
   /// Signals are obeyed meanwhile. What takes longer than one try may is waited for by the next.
-  tcp::resolver::results_type resolve(std::error_code& error) {
+  tcp::resolver::results_type resolve(std::error_code& error) try {
     constexpr std::chrono::milliseconds kPeriod{10};
     if (!found_.valid())
       found_ = in_own_thread([host = rendezvous_.address, port = rendezvous_.port] {
@@ -138,12 +138,10 @@ class Dialler {
       io_.restart();
       io_.run_for(kPeriod);
     }
-    try {
-      return found_.get();
-    } catch (const std::system_error& e) {
-      error = e.code();
-      return {};
-    }
+    return found_.get();
+  } catch (const std::system_error& e) {
+    error = e.code();
+    return {};
   }
 
   /// Not far beyond the deadline.

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/clock.h"
+
 #include "agent_host.h"
 #include "merged_output.h"
 #include "support/refusal.h"
@@ -57,15 +59,20 @@ struct Waiting {
 
 TEST_CASE("a node may join if its number is free and its settings agree with node 0's") {
   const auto hosts = three_nodes();
-  CHECK(why_refused(newcomer(1, 3, 2), hosts) == "");
-  CHECK(why_refused(newcomer(2, 3, 0), hosts) == "");
-  CHECK(has(why_refused(newcomer(1, 4, 2), hosts), "it expects 4 nodes, and node 0 expects 3"));
-  CHECK(has(why_refused(newcomer(0, 3, 2), hosts), "have the numbers 1 to 2"));
-  CHECK(has(why_refused(newcomer(3, 3, 2), hosts), "have the numbers 1 to 2"));
-  CHECK(has(why_refused(newcomer(1, 3, 4), hosts), "it starts 4 workers"));
+  CHECK(why_refused(newcomer(1, 3, 2), hosts, {}) == "");
+  CHECK(why_refused(newcomer(2, 3, 0), hosts, {}) == "");
+  CHECK(has(why_refused(newcomer(1, 4, 2), hosts, {}), "it expects 4 nodes, and node 0 expects 3"));
+  CHECK(has(why_refused(newcomer(0, 3, 2), hosts, {}), "have the numbers 1 to 2"));
+  CHECK(has(why_refused(newcomer(3, 3, 2), hosts, {}), "have the numbers 1 to 2"));
+  CHECK(has(why_refused(newcomer(1, 3, 4), hosts, {}), "it starts 4 workers"));
+  Newcomer other = newcomer(1, 3, 2);
+  other.join.settings["--rdzv_id"] = "101";
+  CHECK(why_refused(other, hosts, {{"--rdzv_id", "101"}}) == "");
+  CHECK(why_refused(other, hosts, {{"--rdzv_id", "100"}}) ==
+        "it belongs to the run 101 (--rdzv_id), and node 0 to 100");
   Newcomer old = newcomer(1, 3, 2);
   old.is_readable = false;
-  CHECK(has(why_refused(old, hosts), "another version"));
+  CHECK(has(why_refused(old, hosts, {}), "another version"));
 }
 
 TEST_CASE("nodes on one host are distinguished by their numbers") {
@@ -91,9 +98,9 @@ TEST_CASE("the number of a node is free again once the node is lost") {
   hosts[1].link = std::make_unique<AgentLink>(
       io, "b", std::move(stream.in[0]), std::move(stream.out[0]), console, AgentLink::Events{});
   hosts[1].state = State::kHere;
-  CHECK(why_refused(newcomer(1, 3, 2), hosts) == "there is a node 1 already: b");
+  CHECK(why_refused(newcomer(1, 3, 2), hosts, {}) == "there is a node 1 already: b");
   hosts[1].state = State::kAway;
-  CHECK(why_refused(newcomer(1, 3, 2), hosts) == "");
+  CHECK(why_refused(newcomer(1, 3, 2), hosts, {}) == "");
 }
 
 TEST_CASE("nodes that do not join in time are missing, each with how long it had") {
@@ -103,7 +110,9 @@ TEST_CASE("nodes that do not join in time are missing, each with how long it had
   Waiting waiting(std::move(hosts));
   waiting.nodes.start_waiting();
   while (waiting.missing.empty()) waiting.io.run_one();
-  CHECK(waiting.missing == std::vector<std::string>{"c: it has not joined within 0 s"});
+  CHECK(waiting.missing == std::vector<std::string>{
+                               "c: it has not joined within 0 s; 127.0.0.1 is each machine itself: "
+                               "nodes on others must be told the name or address of this one"});
 }
 
 TEST_CASE("node 0 says so if the others dial an address that is none of its machine's") {
@@ -163,7 +172,7 @@ TEST_CASE("the number of a node that was left out is not given to another") {
   CHECK(free_number(join, hosts) == 1);
 }
 
-TEST_CASE("a node that replaces a silent one is not refused, because that may soon be lost") {
+TEST_CASE("a node in whose place another may be lost is not refused before that has been heard") {
   asio::io_context io;
   MergedOutput console(io, {});
   StreamPair stream;
@@ -174,14 +183,19 @@ TEST_CASE("a node that replaces a silent one is not refused, because that may so
   hosts[1].link->start_lease(std::chrono::seconds(15));
   const Join same = newcomer(1, 3, 2).join, beyond = newcomer(3, 3, 2).join;
   Join unnumbered;
+  unnumbered.node = kAnyNode;
   unnumbered.host = "b";
   hosts[1].spec.name = "b";
-  CHECK_FALSE(replaces_silent_node(same, hosts));
+  const std::int64_t begin_ns = now_ns(), long_ago_ns = begin_ns - 3'000'000'000;
+  CHECK(may_replace(same, hosts, begin_ns));  // it may be lost
+  CHECK_FALSE(may_replace(same, hosts, long_ago_ns));
+  CHECK_FALSE(may_replace(unnumbered, hosts, long_ago_ns));
   CHECK(free_number(unnumbered, hosts) == 2);
   std::this_thread::sleep_for(std::chrono::seconds(2));
-  CHECK(replaces_silent_node(same, hosts));
-  CHECK_FALSE(replaces_silent_node(newcomer(2, 3, 2).join, hosts));
-  CHECK_FALSE(replaces_silent_node(beyond, hosts));
+  CHECK(may_replace(same, hosts, long_ago_ns));
+  CHECK(may_replace(unnumbered, hosts, long_ago_ns));
+  CHECK_FALSE(may_replace(newcomer(2, 3, 2).join, hosts, begin_ns));
+  CHECK_FALSE(may_replace(beyond, hosts, begin_ns));
   CHECK(free_number(unnumbered, hosts) == 1);
   unnumbered.host = "d";
   CHECK(free_number(unnumbered, hosts) == 2);
