@@ -9,6 +9,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/json.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job_client.h"
 #include "hgtrain/launch/remote_command.h"
@@ -31,6 +32,13 @@ bool is_known_here(const std::string& run) {
   return std::filesystem::last_write_time(run + "/run.json", missing) >
              std::filesystem::last_write_time(file_in(run), missing) &&
          run_status(run).at("state") != "unknown";
+}
+
+/// The run in the folder, if this machine has started it on a host, which knows more of it.
+std::optional<DetachedRun> run_elsewhere(const std::string& run) {
+  if (received_command()) return std::nullopt;
+  std::optional<DetachedRun> there = read_detached_run(run);
+  return there && there->from == host_name() && !is_known_here(run) ? there : std::nullopt;
 }
 
 }  // namespace
@@ -65,11 +73,20 @@ std::optional<DetachedRun> read_detached_run(const std::string& run) {
   }
 }
 
+void refuse_run_elsewhere(const std::string& run, const std::string& flag) {
+  if (const std::optional<DetachedRun> there = run_elsewhere(run))
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("{} has a run that --detach has started on host {}", run, there->host.name),
+        fmt::format("`hgtrain status {}` shows it; to go on with it, type its command with its "
+                    "hosts and --detach; to start another one here: {} {}",
+                    shell_word(run), flag, shell_word(free_path(run))));
+}
+
 std::optional<int> run_on_host_of(const std::string& run, const std::string& command,
                                   const std::vector<std::string>& flags) {
-  if (received_command()) return std::nullopt;
-  const std::optional<DetachedRun> there = read_detached_run(run);
-  if (!there || there->from != host_name() || is_known_here(run)) return std::nullopt;
+  const std::optional<DetachedRun> there = run_elsewhere(run);
+  if (!there) return std::nullopt;
   RemoteCommand remote;
   remote.folder = there->folder;
   remote.words = {command, there->run};

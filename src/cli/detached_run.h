@@ -33,4 +33,8 @@ std::optional<DetachedRun> read_detached_run(const std::string& run);
 std::optional<int> run_on_host_of(const std::string& run, const std::string& command,
                                   const std::vector<std::string>& flags);
 
+/// Error(kConfig) if a job that starts in the folder here would hide such a run from this machine's
+/// commands. `flag` names the folder.
+void refuse_run_elsewhere(const std::string& run, const std::string& flag);
+
 }  // namespace hgt

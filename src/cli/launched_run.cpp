@@ -12,6 +12,7 @@
 #include "hgtrain/launch/remote_command.h"
 #include "hgtrain/report/run_summary.h"
 
+#include "detached_run.h"
 #include "run_folder.h"
 #include "shell_words.h"
 
@@ -124,6 +125,7 @@ ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string
     notice_("hgtrain status, attach and stop cannot reach this run: " + e.message());
     return;
   }
+  refuse_run_elsewhere(folder_, "--log_dir");
   if (path_exists(folder_ + "/resolved.json"))
     throw Error(ErrorKind::kConfig,
                 fmt::format("--log_dir {} is the folder of a training run", folder_),

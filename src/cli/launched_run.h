@@ -38,8 +38,8 @@ std::string unreachable(const JobSocket& socket);
 /// its --log_dir. If another job already uses that folder, they stay that job's.
 class ProgramRun {
  public:
-  /// Error(kConfig) if the folder is that of a training run. `notice` gets what goes wrong with
-  /// these files later: none of that ends the job.
+  /// Error(kConfig) if the folder is that of a training run, or of one that --detach has started on
+  /// a host. `notice` gets what goes wrong with these files later: none of that ends the job.
   ProgramRun(const JobSpec& spec, std::function<void(const std::string& text)> notice);
 
   /// The hosts that run the ranks of the next attempt, each with its number of ranks.

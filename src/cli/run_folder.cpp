@@ -188,6 +188,7 @@ std::optional<File> try_lock(const std::string& path) {
 
 RunFolder claim_run_folder(const std::string& path, bool resume) {
   refuse_what_is_no_run(path);  // a folder of somebody else gets no lock file
+  refuse_run_elsewhere(path, "--run_dir");
   RunFolder folder{path, make_and_lock(path), is_run_folder(path) && has_begun(path), std::nullopt};
   if (folder.holds_run && !resume)
     throw Error(ErrorKind::kConfig, fmt::format("{} holds a run already", path),

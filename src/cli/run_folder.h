@@ -21,8 +21,9 @@ struct RunFolder {
 
 /// Makes the folder or, with `resume`, takes over one that a run has left. A run that made neither
 /// a step nor a checkpoint does not count as a run. Error(kConfig) if the folder holds a run and
-/// `resume` is false, if it holds something else, or if another process works in it. Removes the
-/// temporary files that a killed process left.
+/// `resume` is false, if it holds something else, if another process works in it, or if --detach
+/// has started its run on a host (detached_run.h). Removes the temporary files that a killed
+/// process left.
 RunFolder claim_run_folder(const std::string& path, bool resume);
 
 /// Locks an existing folder; nullopt if another process holds the lock. Error(kConfig) if the file

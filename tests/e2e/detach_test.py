@@ -112,11 +112,15 @@ class DetachTest(HostsCase):
         with self.hosts.unreachable('a'):
             self.assertIn('stopped, exit code 143', self.command(self.work, 'status', 'seen'))
 
-    def test_a_run_that_starts_here_takes_the_place_of_one_on_another_host(self):
+    def test_a_run_that_starts_here_does_not_hide_one_on_another_host(self):
         with self.folder_of_each('again') as folder:
-            self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'true', cwd=folder)
-            self.run_on_hosts('--log_dir', 'logs', '--', 'sh', '-c', 'exit 9', cwd=folder, hosts=None, exit_code=9)
-            self.assertIn('failed, exit code 9', self.command(folder, 'status', 'logs'))
+            for _ in range(2):
+                self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'sleep', '1000', hosts='a:1', cwd=folder)
+                for hosts in None, 'b:1':
+                    _, err = self.run_on_hosts('--log_dir', 'logs', '--', 'true', cwd=folder, hosts=hosts, exit_code=2)
+                    self.assertIn('logs has a run that --detach has started on host a\n  hint: `hgtrain status logs` shows it', err)
+                    self.assertIn('to start another one here: --log_dir logs-2\n', err)
+                self.assertIn('stopped, exit code 143', self.command(folder, 'stop', 'logs'))
 
     def test_a_folder_that_cannot_be_written_here_loses_only_the_commands_from_here(self):
         with self.folder_of_each('full') as folder:
