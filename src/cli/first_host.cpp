@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job.h"
@@ -37,13 +38,18 @@ int run_on_first_host(const std::vector<JobHost>& hosts, const std::vector<std::
   const JobHost first = without_spares(hosts).at(0);
   const int exit_code = run_remotely(std::move(command), first,
                                      [](const std::string& text) { tell("hgtrain: {}\n", text); });
-  if (exit_code == 0) try {
-      write_detached_run(run, first);
-    } catch (const Error& e) {
-      tell("hgtrain: status, attach, logs and stop reach the run only on host {}: {}\n", first.name,
-           e.message());
-    }
-  return exit_code;
+  if (exit_code != 0) {
+    if (exit_code < kExitStoppedEarly)
+      tell("hgtrain: so says host {}, on which --detach starts the launcher\n", first.name);
+    return exit_code;
+  }
+  try {
+    write_detached_run(run, first);
+  } catch (const Error& e) {
+    tell("hgtrain: status, attach, logs and stop reach the run only on host {}: {}\n", first.name,
+         e.message());
+  }
+  return 0;
 }
 
 std::optional<std::string> received_file(const std::string& path) {

@@ -139,6 +139,7 @@ class DetachTest(HostsCase):
                                        '--data.train_data_path', 'moved/data', cwd=folder, hosts=None, exit_code=2,
                                        command=('train', '--hostfile', 'only_here/hostfile'))
             self.assertIn('there is no token file moved/data', err)
+            self.assertTrue(err.endswith('\nhgtrain: so says host a, on which --detach starts the launcher\n'), err)
             self.run_on_hosts('--config', 'only_here/config.json', '--device', 'cpu', '--run_dir', 'there', '--detach', cwd=folder,
                               hosts=None, command=('train', '--hostfile', 'only_here/hostfile'))
             self.assertEqual(self.wait_for_end('moved/there')['verdict'], 'done')
