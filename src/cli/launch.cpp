@@ -207,8 +207,9 @@ class Launch final : public Command {
     spec_.argv = [program](int) { return program; };
     spec_.script = script_in(program);
     if ((named_hosts_.empty() || spec_.rendezvous) && !spec_.exports.empty())
-      throw Error(ErrorKind::kConfig, "--export needs --hosts",
-                  "on this machine, programs inherit the whole environment");
+      throw Error(
+          ErrorKind::kConfig, "--export needs --hosts",
+          "on this machine, programs inherit the whole environment; --env NAME=VALUE adds to it");
     spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
     spec_.shown_local_ranks = printed_ranks(local_ranks_, tee_, redirects_);
     typed_log_dir_ = spec_.log_dir;
@@ -226,13 +227,18 @@ class Launch final : public Command {
       throw Error(ErrorKind::kConfig,
                   fmt::format("--grace {} is not a number of seconds", grace_seconds_));
     spec_.grace = std::chrono::milliseconds(std::llround(grace_seconds_ * 1000));
+    const bool is_inherited = spec_.hosts.empty() || spec_.rendezvous;
     for (const std::string& entry : env_) {
       const std::size_t equals = entry.find('=');
       if (equals == std::string::npos)
         throw Error(
             ErrorKind::kConfig, fmt::format("--env {} has no value", entry),
-            fmt::format("--env {}=VALUE; what this shell exports is inherited without --env",
-                        entry));
+            is_inherited
+                ? fmt::format("--env {}=VALUE; what this shell exports is inherited without --env",
+                              entry)
+                : fmt::format("--env {0}=VALUE; the hosts get the value that {0} has in this shell "
+                              "by --export {0}",
+                              entry));
       spec_.env[entry.substr(0, equals)] = entry.substr(equals + 1);
     }
     if (!spec_.hosts.empty() && !moves_to_first_host(detach_, spec_.hosts))

@@ -58,6 +58,23 @@ void refuse_contract_names(const JobSpec& spec) {
   }
 }
 
+/// A name for --export that is no variable here. srun takes ALL, NAME=VALUE and lists.
+Error not_set(const std::string& name) {
+  const auto error = [&](const char* what, const std::string& hint) {
+    return Error(ErrorKind::kConfig, fmt::format("--export {}: {}", name, what), hint);
+  };
+  if (name.find(',') != std::string::npos)
+    return error("it takes one name", "type --export once for each name: --export A --export B");
+  if (name.find('=') != std::string::npos)
+    return error("it takes a name, without a value", fmt::format("use --env {}", name));
+  if (name == "ALL")
+    return error("there is no variable of this name",
+                 "leave it out: the hosts get the variables that docs/hosts.md lists; name others, "
+                 "one by one: --export NAME");
+  return error("it is not set in this shell",
+               fmt::format("to give it a value: --env {}=VALUE", name));
+}
+
 }  // namespace
 
 std::optional<Error> why_reserved(const std::string& name) {
@@ -147,9 +164,7 @@ std::map<std::string, std::string> travelling_environment(const std::vector<std:
                        [&](const char* beginning) { return name.starts_with(beginning); });
   };
   for (const std::string& name : exports)
-    if (std::getenv(name.c_str()) == nullptr)
-      throw Error(ErrorKind::kConfig, fmt::format("--export {}: it is not set in this shell", name),
-                  fmt::format("to give it a value: --env {}=VALUE", name));
+    if (std::getenv(name.c_str()) == nullptr) throw not_set(name);
   std::map<std::string, std::string> out;
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry;

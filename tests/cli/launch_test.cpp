@@ -204,6 +204,11 @@ TEST_CASE("launch refuses what it cannot start with exit code 2, before anything
   }
 }
 
+TEST_CASE("a variable without a value leads to --export if there are hosts that lack it") {
+  CHECK(Launch({"--env", "FOO", "--", "true"}).says("is inherited without --env"));
+  CHECK(Launch({"--hosts", "a:2", "--env", "FOO", "--", "true"}).says(" by --export FOO\n"));
+}
+
 TEST_CASE("--num_gpus counts the GPUs that are visible") {
   const TemporaryFolder folder;
   std::filesystem::copy(build_root() + "/tests/machine/libnvidia-ml.so.1",

@@ -127,4 +127,16 @@ TEST_CASE("the variables of the list travel to other hosts, and those that are n
     unsetenv(name);
   CHECK_THROWS_WITH(travelling_environment({"SOMETHING_ELSE"}),
                     "--export SOMETHING_ELSE: it is not set in this shell");
+  const auto hint_for = [](const std::string& name) {
+    try {
+      travelling_environment({name});
+    } catch (const Error& e) {
+      return e.hint();
+    }
+    return std::string("taken");
+  };
+  CHECK(hint_for("SOMETHING_ELSE") == "to give it a value: --env SOMETHING_ELSE=VALUE");
+  CHECK(hint_for("FOO=1") == "use --env FOO=1");
+  CHECK_THAT(hint_for("A,B"), Catch::EndsWith("--export A --export B"));
+  CHECK_THAT(hint_for("ALL"), Catch::StartsWith("leave it out: "));
 }
