@@ -37,7 +37,8 @@ constexpr std::string_view kMachines =
     "FILE";
 constexpr std::string_view kWorkers = "workers on each machine: --num_workers N, or --num_gpus N";
 constexpr std::string_view kTotal =
-    "use --hosts a:2,b:2, with the workers of each host, or --num_workers N on this machine";
+    "leave it out with --hosts a:2,b:2 or --hostfile FILE, which say the workers of each host; on "
+    "this machine, use --num_workers N";
 constexpr std::string_view kLauncherArgs =
     "options of ssh are in ~/.ssh/config; those of srun and mpirun: `srun ARGS hgtrain ...`, or in "
     "variables such as OMPI_MCA_btl_tcp_if_include=eth0";
@@ -54,6 +55,8 @@ constexpr std::string_view kNetwork =
     "iface=NAME in the lines of a hostfile, which also sets NCCL_SOCKET_IFNAME";
 constexpr std::string_view kNoCores = "leave it out: workers are not bound to cores";
 constexpr std::string_view kOrder = "leave it out: hosts have their ranks in the order of the list";
+constexpr std::string_view kFolder =
+    "leave it out, and cd into the folder first: programs work in the current one, on every host";
 constexpr std::string_view kExport = "use --export NAME, or --env NAME=VALUE";
 constexpr std::string_view kNoMpi =
     "leave it out: the hosts are reached by ssh, or by mpirun with --launcher openmpi";
@@ -70,6 +73,12 @@ constexpr ForeignFlag kLaunching[] = {
     {"--num_proc", kTotal},
     {"--allow_run_as_root", "leave it out: every user may start hgtrain"},
     {"-x", kExport},
+    {"-p", "use --ssh_port N"},
+    {"--wdir", kFolder},
+    {"-wdir", kFolder},
+    {"--host_discovery_script",
+     "name all hosts that may take part, of which MIN are enough: --hosts a:4,b:4 --num_nodes "
+     "MIN:MAX"},
     {"--mca", kLauncherArgs},
     {"-mca", kLauncherArgs},
     {"--bind_to", kNoCores},
@@ -100,7 +109,6 @@ constexpr ForeignFlag kLaunching[] = {
      "'CUDA_VISIBLE_DEVICES=$LOCAL_RANK LOCAL_RANK=0 exec python3 train.py'"},
     {"--event_log_handler", "leave it out: run.json says how the job ended"},
     {"--signals_to_handle", "leave it out: SIGTERM, SIGINT, SIGHUP and SIGQUIT are passed on"},
-    {"--logs_specs", "ranks whose output is printed: --show 0,2-5"},
     {"--duplicate_stdout_filters", "ranks whose output is printed: --show 0,2-5"},
     {"--duplicate_stderr_filters", "ranks whose output is printed: --show 0,2-5"},
     {"--local_addr", "addr=ADDRESS in the line of a hostfile"},
@@ -131,6 +139,8 @@ constexpr ForeignFlag kProgram[] = {
     {"-m", "name the module behind launch's own flags, or the whole command: -- python3 -m MODULE"},
     {"--no_python", "name the program behind launch's own flags, after two dashes"},
     {"--output_filename", kLogs},
+    {"--logs_specs", "use --log_dir, --tee and --redirects"},
+    {"--oversubscribe", "leave it out: each host gets as many workers as you name"},
 };
 constexpr ForeignFlag kTraining[] = {
     {"--standalone", "leave it out: workers of one machine always find each other"},
@@ -142,6 +152,7 @@ constexpr ForeignFlag kTraining[] = {
     {"--redirects", kRunLogs},
     {"--enable_each_rank_log", kRunLogs},
     {"--log_dir", kRunLogs},
+    {"--logs_specs", kRunLogs},
     {"--output_filename", kRunLogs},
     {"-c", "use --config FILE"},
     {"--deepspeed", "name the file: --config FILE"},

@@ -23,7 +23,8 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   for (const char* command : {"train", "launch"}) {
     CHECK(hint_for_flag(command, "--num_machines").find("--hosts a:4,b:4") != std::string::npos);
     CHECK(hint_for_flag(command, "--machine_rank").find("--node_rank R") != std::string::npos);
-    CHECK(hint_for_flag(command, "-np").find("--hosts a:2,b:2") != std::string::npos);
+    CHECK(hint_for_flag(command, "-np").starts_with("leave it out with --hosts a:2,b:2"));
+    CHECK(hint_for_flag(command, "-p") == "use --ssh_port N");
     CHECK(hint_for_flag(command, "--virtual_local_rank").find("CUDA_VISIBLE_DEVICES=$LOCAL_RANK") !=
           std::string::npos);
     CHECK(hint_for_flag(command, "--launcher_args").find("`srun ARGS hgtrain") !=
@@ -66,6 +67,10 @@ TEST_CASE("every flag of another launcher that is in the way is known for both c
                              "--network_interface",
                              "--min_np",
                              "--start_timeout",
+                             "--wdir",
+                             "-wdir",
+                             "--oversubscribe",
+                             "--host_discovery_script",
                              "--verbose",
                              "--mixed_precision",
                              "--dynamo_backend",
@@ -78,6 +83,8 @@ TEST_CASE("every flag of another launcher that is in the way is known for both c
     }
   CHECK(hint_for_flag("train", "--local_rank").starts_with("leave it out"));
   CHECK(hint_for_flag("launch", "--start_timeout").ends_with("--join_timeout SECONDS"));
+  CHECK(hint_for_flag("launch", "--logs_specs") == "use --log_dir, --tee and --redirects");
+  CHECK(hint_for_flag("train", "--logs_specs").ends_with("of the run folder"));
   CHECK(hint_for_flag("launch", "--run_path") == "name the whole command: -- python3 FILE");
 }
 
