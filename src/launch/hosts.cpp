@@ -22,6 +22,7 @@ namespace {
 constexpr const char* kListHint =
     "hosts are separated by commas, and each may have a number of workers: a:4,n[01-16]:8";
 constexpr const char* kFileHint = "each line is a host and the number of its workers: a slots=4";
+constexpr const char* kOnceHint = "write one line with slots=N in place of several";
 
 int number_in(const std::string& text, const char* what, int max) {
   int out = 0;
@@ -76,13 +77,22 @@ std::vector<std::string> names_in(const std::string& text) {
   return out;
 }
 
-void add(JobHost host, std::vector<JobHost>& hosts) {
+void add(JobHost host, std::vector<JobHost>& hosts, const char* hint_if_twice = "") {
   for (const JobHost& other : hosts)
     if (is_same_host(host.name, other.name))
-      throw refused(fmt::format("{} is given twice", host.name));
+      throw refused(fmt::format("{} is given twice", host.name), hint_if_twice);
   if (hosts.size() == kMaxHosts)
     throw refused(fmt::format("there are more than {} hosts", kMaxHosts));
   hosts.push_back(std::move(host));
+}
+
+/// "write `a slots=2`" if a line is as MPICH's and Intel MPI's hostfiles have it, "a:2".
+std::string hint_for_colon(const std::string& word) {
+  const std::size_t colon = word.find(':');
+  const std::string number = colon == std::string::npos ? "" : word.substr(colon + 1);
+  return number.empty() || number.find_first_not_of("0123456789") != std::string::npos
+             ? ""
+             : fmt::format("write `{} slots={}`", word.substr(0, colon), number);
 }
 
 /// Reads a hostfile line by line, and remembers everything that is wrong.
@@ -134,7 +144,10 @@ class HostfileReader {
           read_key(words[i], key, value, host);
       });
     }
-    if (!has_slots) throw refused(fmt::format("{} has no slots=N", words[0]));
+    if (!has_slots && !without_slots_.insert(words[0]).second)  // as in a nodefile of PBS
+      throw refused(fmt::format("{} is given twice", words[0]), kOnceHint);
+    if (!has_slots)
+      throw refused(fmt::format("{} has no slots=N", words[0]), hint_for_colon(words[0]));
     if (host.workers > max_slots)
       throw refused(fmt::format("slots={} is more than max_slots={}", host.workers, max_slots));
     if (!host.devices.empty() && host.workers > 0 &&
@@ -149,7 +162,7 @@ class HostfileReader {
     for (const std::string& name : names)
       attempt([&] {
         host.name = name;
-        add(host, hosts_);
+        add(host, hosts_, kOnceHint);
       });
   }
 
@@ -177,16 +190,17 @@ class HostfileReader {
     } else if (word == "spare") {
       host.is_spare = true;
     } else {
-      throw refused(fmt::format(
-          "'{}' is not a key of a hostfile; use slots=N, gpus=0-3, user=NAME, ssh_port=N, "
-          "addr=ADDRESS, iface=NAME or spare",
-          word));
+      throw refused(
+          fmt::format("'{}' is not a key of a hostfile; use slots=N, max_slots=N, gpus=0-3, "
+                      "user=NAME, ssh_port=N, addr=ADDRESS, iface=NAME or spare",
+                      word));
     }
   }
 
   const std::string path_;
   int number_ = 0;
   std::vector<JobHost> hosts_;
+  std::set<std::string> without_slots_;
   ErrorList wrong_;
 };
 

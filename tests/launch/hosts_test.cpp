@@ -81,7 +81,9 @@ TEST_CASE("a line of a hostfile may say more about its hosts") {
 TEST_CASE("everything that is wrong with a line is reported, and how to write it") {
   const auto [line, says] = GENERATE(table<std::string, std::vector<std::string>>({
       {"a slots=x user=-l colour=red",
-       {"'x' is not a number", "'-l' is not", "'colour=red' is not a key"}},
+       {"'x' is not a number", "'-l' is not", "'colour=red' is not a key", "max_slots=N"}},
+      {"a:2", {"a:2 has no slots=N", "hint: write `a slots=2`"}},
+      {"fd00::2", {"hint: each line is a host and the number of its workers"}},
       {"a slots=4 max_slots=2", {"slots=4 is more than max_slots=2"}},
       {"a slots=2 max-slots=x", {"'x' is not a number of workers"}},
       {"a slots=2 spare=1", {"'spare=1' is not a key of a hostfile"}},
@@ -105,6 +107,16 @@ TEST_CASE("everything that is wrong with a line is reported, and how to write it
     for (const std::string& text : says)
       CHECK_THAT(e.render(), Catch::Contains("hosts:1: ") && Catch::Contains(text));
   }
+}
+
+TEST_CASE("a host that has a line for each worker is to get one line") {
+  for (const char* text : {"a\nb\na\n", "a slots=1\nb slots=1\nA slots=1\n"}) try {
+      parse_hostfile(text, "hosts");
+      FAIL("it was taken");
+    } catch (const Error& e) {
+      CHECK_THAT(e.render(), Catch::Matches("[^]*hosts:3: [aA] is given twice\n  hint: write one "
+                                            "line with slots=N in place of several\n"));
+    }
 }
 
 TEST_CASE("every wrong line of a hostfile is named") {
