@@ -54,6 +54,15 @@ bool failed_too(const AttemptRecord& attempt, const RankView& rank, const Failur
           WEXITSTATUS(rank.end->wait_status) == failure.exit_code);
 }
 
+/// Whether PyTorch's Gloo could not connect to the address of a loopback.
+bool is_of_gloo_on_loopback(const std::vector<std::string>& lines) {
+  const auto has = [&](std::string_view text) {
+    return std::ranges::any_of(
+        lines, [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  };
+  return has("connectFullMesh failed") && has("127.");
+}
+
 void describe_rank(const AttemptRecord& attempt, const Failure& failure, Verdict& out) {
   const JobSpec& spec = attempt.spec;
   const RankView& rank = attempt.ranks[static_cast<std::size_t>(failure.rank)];
@@ -67,6 +76,11 @@ void describe_rank(const AttemptRecord& attempt, const Failure& failure, Verdict
         "--master_port "
         "chooses another",
         attempt.port_user, attempt.master_port);
+  if (!spec.own_workers && out.hint.empty() && attempt.hosts.size() > 1 &&
+      is_of_gloo_on_loopback(rank.last_lines))
+    out.hint =
+        "the host's own name gives Gloo its loopback address, where other hosts cannot reach it: "
+        "write iface=NAME into the hostfile, or use --env GLOO_SOCKET_IFNAME=NAME";
   if (!spec.own_workers)
     out.last_lines = rank.last_lines;
   else if (failure.message.empty())  // its own words say it better than its log

@@ -88,6 +88,24 @@ TEST_CASE("the verdict names the rank that failed first, its host, and how many 
   CHECK(verdict.step == -1);
 }
 
+TEST_CASE("a program whose Gloo takes the loopback of its host gets a hint if there are several") {
+  Attempt attempt;
+  attempt.end(2, kExited3, 10);
+  attempt.view(2).last_lines = {
+      "RuntimeError: Gloo connectFullMesh failed with [tcp/pair.cc:144] no error",
+      "[tcp/unbound_buffer.cc:78] connect [127.0.1.1]:37455: Connection refused"};
+  attempt.fail(2);
+  CHECK_THAT(attempt.verdict().hint, Catch::Contains("--env GLOO_SOCKET_IFNAME=NAME"));
+  attempt.view(2).last_lines.pop_back();
+  CHECK(attempt.verdict().hint.empty());
+  Attempt alone;
+  alone.end(0, kExited3, 10);
+  alone.view(0).last_lines = {"Gloo connectFullMesh failed", "127.0.1.1"};
+  alone.fail(0);
+  alone.record.hosts.pop_back();
+  CHECK(alone.verdict().hint.empty());
+}
+
 TEST_CASE("a rank that ended with an error of its own does not count as stopped") {
   const bool own_workers = GENERATE(false, true);  // they were told to end with an error
   Attempt attempt(own_workers);
