@@ -18,7 +18,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+constexpr std::int64_t kKiB = 1 << 10, kMiB = 1 << 20;
 constexpr std::int64_t kLittleDisk = 1024 * kMiB, kFullDisk = kMiB;
 constexpr std::int64_t kShmPerWorker = 32 * kMiB;              // NCCL's buffers and data loaders
 constexpr std::int64_t kFilesPerWorker = 5, kOtherFiles = 16;  // that an agent has open
@@ -137,9 +137,14 @@ class Checker {
   void check_disk(const InspectedHost& host) {
     const HostFacts& facts = host.facts;
     if (facts.disk.empty()) return;
+    const std::string state = facts.disk_is_read_only ? "is read-only"
+                              : facts.disk_free_bytes == 0
+                                  ? "is on a disk that is full"
+                                  : fmt::format("is on a disk with {} KiB free, and logs need {}",
+                                                facts.disk_free_bytes / kKiB, kFullDisk / kKiB);
     if (facts.disk_is_read_only || facts.disk_free_bytes < kFullDisk)
       refuse(fmt::format("on host {} logs cannot be written: {} {}", host.spec.name, facts.disk,
-                         facts.disk_is_read_only ? "is read-only" : "is on a disk that is full"),
+                         state),
              "make room there, or name another folder: --log_dir, --run_dir");
     else if (facts.disk_free_bytes < kLittleDisk)
       notice(fmt::format("on host {} only {} MiB are free for logs, in {}", host.spec.name,

@@ -128,6 +128,10 @@ TEST_CASE("a disk that is full or read-only is an error, and one with little roo
   InspectedHost a = host("a");
   a.facts.disk_free_bytes = 300 << 20;
   CHECK(found({a}) == "on host a only 300 MiB are free for logs, in /runs\n");
+  a.facts.disk_free_bytes = 600 << 10;
+  CHECK(found({a}) ==
+        "error: on host a logs cannot be written: /runs is on a disk with 600 KiB free, and logs "
+        "need 1024\n");
   a.facts.disk_free_bytes = 0;
   CHECK(found({a}) == "error: on host a logs cannot be written: /runs is on a disk that is full\n");
   a.facts.disk_is_read_only = true;
