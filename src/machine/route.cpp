@@ -20,7 +20,8 @@ std::string address_towards(const std::string& host) {
   if (const int rc = ::getaddrinfo(host.c_str(), "9", &hints, &found); rc != 0)
     throw Error(ErrorKind::kPeer,
                 fmt::format("cannot resolve the master's name '{}': {}", host, ::gai_strerror(rc)),
-                "check MASTER_ADDR");
+                "give an address, or a name that every host resolves: --master_addr, or addr= in "
+                "the hostfile");
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, ::freeaddrinfo);
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
     const int fd = ::socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
