@@ -134,10 +134,17 @@ void check_prepared(const Manifest& manifest, const std::string& prefix) {
   const TokenFile tokens = TokenFile::open(prefix);
   if (tokens.fingerprint() != manifest.bin_sample)
     throw_changed(tokens.path(), "its sampled XXH3 hash is not the manifest's");
-  for (const auto& [name, hash] : manifest.tokenizer_files)
-    if (const std::string path = fmt::format("{}.tokenizer/{}", prefix, name);
-        hash_file(path) != hash)
-      throw_changed(path, "its XXH3 hash is not the manifest's");
+  for (const auto& [name, hash] : manifest.tokenizer_files) {
+    const std::string path = fmt::format("{}.tokenizer/{}", prefix, name);
+    if (!path_exists(path))
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("there is no {}, which belongs to the data {}", path, prefix),
+          fmt::format("copy {}.tokenizer from where the data were prepared, or prepare them "
+                      "again",
+                      prefix));
+    if (hash_file(path) != hash) throw_changed(path, "its XXH3 hash is not the manifest's");
+  }
 }
 
 Vocabulary vocabulary_of(const DataConfig& config) {

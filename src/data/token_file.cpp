@@ -109,7 +109,7 @@ TokenFile TokenFile::open(const std::string& path, const std::string& bare_type)
   if (is_file(path)) return open_single(path, type);
   if (is_file(path + ".bin"))
     throw Error(
-        ErrorKind::kData, fmt::format("{0}.bin is there, but {0}.idx is missing", path),
+        ErrorKind::kConfig, fmt::format("{0}.bin is there, but {0}.idx is missing", path),
         fmt::format("if it is a file of llm.c or nanoGPT, use {}", shell_word(path + ".bin")));
   if (is_folder(path))
     throw Error(ErrorKind::kConfig, path + " is a folder, not a token file",
@@ -123,6 +123,9 @@ TokenFile TokenFile::open(const std::string& path, const std::string& bare_type)
 }
 
 TokenFile TokenFile::open_megatron(const std::string& prefix) {
+  if (!path_exists(prefix + ".bin"))
+    throw Error(ErrorKind::kConfig, fmt::format("{0}.idx is there, but {0}.bin is missing", prefix),
+                "copy it from where the data were prepared, or prepare them again");
   const MegatronIndex index = read_megatron_index(prefix + ".idx");
   TokenFile tokens(File::open(prefix + ".bin", O_RDONLY), Format::kMegatron, index.type, 0);
   const std::int64_t bytes = tokens.file_.size();

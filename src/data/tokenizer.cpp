@@ -37,6 +37,19 @@ std::string usual_end_of_text(const TokenizerParts& parts) {
   return "";
 }
 
+/// The tokenizer.json that `name` is, or has if it is a folder. Error(kConfig) if there is none.
+std::string file_of(const std::string& name) {
+  const bool in_folder = is_folder(name, ErrorKind::kConfig);
+  const std::string path = in_folder ? name + "/tokenizer.json" : name;
+  if (path_exists(path, ErrorKind::kConfig)) return path;
+  if (in_folder)
+    throw Error(ErrorKind::kConfig, fmt::format("{} has no tokenizer.json", name),
+                "copy the model's tokenizer.json there");
+  throw Error(
+      ErrorKind::kConfig, fmt::format("there is no tokenizer {}", name),
+      "hgtrain downloads nothing: use byte, a folder with a tokenizer.json, or the path of one");
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> Tokenizer::from_json(const std::string& path) {
@@ -63,10 +76,7 @@ std::unique_ptr<Tokenizer> Tokenizer::from_json(const std::string& path) {
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::from_folder(const std::string& folder) {
-  const std::string path = folder + "/tokenizer.json";
-  if (!path_exists(path))
-    throw Error(ErrorKind::kData, fmt::format("{} has no tokenizer.json", folder),
-                "copy the model's tokenizer.json there");
+  const std::string path = file_of(folder);
   if (read_file(path, kMaxTokenizerBytes) == byte_tokenizer_json()) return byte();
   return from_json(path);
 }
@@ -74,16 +84,13 @@ std::unique_ptr<Tokenizer> Tokenizer::from_folder(const std::string& folder) {
 std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
   if (name == "byte") return byte();
   if (is_folder(name, ErrorKind::kConfig)) return from_folder(name);
-  if (path_exists(name, ErrorKind::kConfig)) return from_json(name);
-  throw Error(
-      ErrorKind::kConfig, fmt::format("there is no tokenizer {}", name),
-      "hgtrain downloads nothing: use byte, a folder with a tokenizer.json, or the path of one");
+  return from_json(file_of(name));
 }
 
 bool is_same_tokenizer(const std::string& a, const std::string& b) {
   const auto text_of = [](const std::string& name) {
     if (name == "byte") return byte_tokenizer_json();
-    return read_file(is_folder(name) ? name + "/tokenizer.json" : name, kMaxTokenizerBytes);
+    return read_file(file_of(name), kMaxTokenizerBytes);
   };
   const std::string text_a = text_of(a), text_b = text_of(b);
   return text_a == text_b || tokenizer_identity(text_a) == tokenizer_identity(text_b);

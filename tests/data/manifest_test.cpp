@@ -1,6 +1,7 @@
 #include "hgtrain/data/manifest.h"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
@@ -76,6 +77,17 @@ TEST_CASE("of data that is not what was prepared, the file is named") {
   with("d.bin", tokens);
   with("d.tokenizer/tokenizer.json", "{\"cut");
   check_prepared(manifest, folder / "d");
+  remove_tree(folder / "d.tokenizer");
+  try {
+    check_prepared(manifest, folder / "d");
+    FAIL("it was accepted");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kConfig);
+    CHECK(e.message() ==
+          fmt::format("there is no {0}.tokenizer/tokenizer.json, which belongs to the data {0}",
+                      folder / "d"));
+    CHECK_THAT(e.hint(), Contains("prepare them again"));
+  }
   CHECK(is_manifest(folder / "d.json"));
   CHECK_FALSE(is_manifest(folder / "a.txt"));
 }
