@@ -269,9 +269,11 @@ Field distributed_section() {
           used("interface", in(&DistributedConfig::interface),
                "the network interface through which the workers of several hosts communicate, for "
                "hosts whose hostfile names none; default: the one with the address that ssh uses"),
-          used("push_data", in(&DistributedConfig::push_data),
-               "hosts that lack the data, the weights or the tokenizer get them from the first "
-               "one, at the same paths"),
+          used(
+              "push_data", in(&DistributedConfig::push_data),
+              "hosts that lack the data, the weights or the tokenizer get them, at the same paths, "
+              "from the machine on which the command is typed (with --detach, from the first "
+              "host)"),
       });
 }
 
