@@ -2,8 +2,10 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <system_error>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -278,9 +280,18 @@ void note_origins(const CLI::App& app, const std::vector<std::string>& args, Err
   }
 }
 
+void require_current_folder() {
+  std::error_code error;
+  (void)std::filesystem::current_path(error);
+  if (error == std::errc::no_such_file_or_directory)
+    throw Error(ErrorKind::kConfig, "the current folder does not exist any more",
+                "cd into one that does");
+}
+
 int run(CLI::App& app, Command& command, const std::vector<std::string>& args,
         const std::vector<std::string>& rest, const std::string& log_level,
         const Commands& commands) {
+  require_current_folder();
   refuse_missing_values(app, args);
   parse_flags(app, command, args, commands);
   name_idle_flags(app, command.name());

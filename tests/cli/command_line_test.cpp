@@ -1,9 +1,12 @@
+#include <filesystem>
+
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
 
 #include "command.h"
 #include "options.h"
+#include "support/temporary_folder.h"
 
 using namespace hgt;
 
@@ -180,6 +183,17 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(
       refusal({"--json", "launch"}) ==
       "'launch' is one argument too many for train | the command comes first: hgtrain launch ...");
+}
+
+TEST_CASE("a current folder that was removed is named before anything else is wrong") {
+  const auto before = std::filesystem::current_path();
+  {
+    const TemporaryFolder folder;
+    std::filesystem::current_path(folder.path());
+  }
+  const std::string said = refusal({"--resume"});
+  std::filesystem::current_path(before);
+  CHECK(said == "the current folder does not exist any more | cd into one that does");
 }
 
 TEST_CASE("the error for a value that is none of the choices lists them") {
