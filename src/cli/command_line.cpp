@@ -260,9 +260,14 @@ bool mentions(const std::string& text, const std::string& flag) {
 }
 
 /// Where the flags that an error names come from, if the user has typed them under other names or
-/// not at all.
+/// not at all; and whether the host that it names may be meant as a hostfile.
 void note_origins(const CLI::App& app, const std::vector<std::string>& args, Error& error) {
   const std::string text = error.render();
+  const CLI::Option* const hosts = app.get_option_no_throw("--hosts");
+  const std::string host = hosts && hosts->count() > 0 ? hosts->results()[0] : "";
+  std::error_code ignored;
+  if (mentions(text, "host " + host) && std::filesystem::is_regular_file(host, ignored))
+    error.note(fmt::format("--hosts {0} names a host; --hostfile {0} reads the file", host));
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string>& names = option->get_lnames();
     const auto said = std::ranges::find_if(

@@ -1,8 +1,10 @@
 #include <filesystem>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 
 #include "command.h"
 #include "options.h"
@@ -14,7 +16,7 @@ namespace {
 
 struct Seen {
   int num_gpus = 0;
-  std::string resume, command;
+  std::string resume, hosts, command;
   std::vector<std::string> rest;
 };
 
@@ -27,6 +29,7 @@ class Fake final : public Command {
     options.add("--num_gpus,--num_accelerators", seen_.num_gpus, "GPUs to train on");
     options.add("--resume", seen_.resume, "a folder");
     options.add("--device", seen_.resume, "a device").one_of({"auto", "cuda", "cpu"});
+    options.add("--hosts", seen_.hosts, "hosts");
     if (name_ == "train") options.add("--config", seen_.resume, "a file");
     if (name_ == "generate") {
       options.add("--model", seen_.resume, "a folder").required();
@@ -37,6 +40,8 @@ class Fake final : public Command {
   int run(const std::vector<std::string>& rest) override {
     seen_.command = name_;
     seen_.rest = rest;
+    if (!seen_.hosts.empty())
+      throw Error(ErrorKind::kDevice, fmt::format("host {} cannot be used", seen_.hosts));
     return 7;
   }
 
@@ -194,6 +199,24 @@ TEST_CASE("a current folder that was removed is named before anything else is wr
   const std::string said = refusal({"--resume"});
   std::filesystem::current_path(before);
   CHECK(said == "the current folder does not exist any more | cd into one that does");
+}
+
+TEST_CASE("a host that cannot be used may be meant as a hostfile") {
+  const TemporaryFolder folder;
+  write_new_file(folder / "hs", "");
+  const auto said = [](const std::string& host) {
+    try {
+      run({"launch", "--hosts", host, "--", "true"});
+    } catch (const Error& e) {
+      return e.render();
+    }
+    return std::string("it ran");
+  };
+  CHECK_THAT(
+      said(folder / "hs"),
+      Catch::EndsWith(fmt::format("note: --hosts {0} names a host; --hostfile {0} reads the file\n",
+                                  folder / "hs")));
+  CHECK_THAT(said(folder / "none"), !Catch::Contains("note: "));
 }
 
 TEST_CASE("the error for a value that is none of the choices lists them") {
