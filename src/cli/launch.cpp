@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 #include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job.h"
@@ -149,8 +150,8 @@ class Launch final : public Command {
     };
     try {
       return run_job(spec_).exit_code;
-    } catch (const Error& e) {
-      record.finish(e);
+    } catch (const std::exception& e) {
+      record.finish(error_from(e));
       throw;
     }
   }

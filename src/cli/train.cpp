@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/shell.h"
@@ -408,8 +409,8 @@ class Train final : public Command {
     };
     try {
       return run_job(spec).exit_code;
-    } catch (const Error& e) {
-      view.cannot_start(e);
+    } catch (const std::exception& e) {
+      view.cannot_start(error_from(e));
       throw;
     }
   }

@@ -27,8 +27,8 @@ namespace hgt {
 std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts,
                         const std::map<std::string, std::string>& settings);
 
-/// The number for a node that has none: the one that it had before it was lost or silent, or the
-/// first that is free, or else one of a silent node. kAnyNode if there is none.
+/// The number for a node that has none: the one that it had before it was lost, silent or left out;
+/// or the first that is free; or one of a silent node. kAnyNode if there is none.
 int free_number(const Join& join, const std::vector<RosterHost>& hosts);
 
 /// Whether a node that dials, for the first time at `since_ns`, may take the place of one that is

@@ -24,7 +24,7 @@ OwnedFd watch_without_reading(const std::string& folder) {
   return fd;
 }
 
-int peak_kilobytes(pid_t pid) {
+[[maybe_unused]] int peak_kilobytes(pid_t pid) {
   const std::string status = contents("/proc/" + std::to_string(pid) + "/status");
   return std::atoi(status.c_str() + status.find("VmHWM:") + 6);
 }
