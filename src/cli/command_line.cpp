@@ -296,7 +296,7 @@ void require_current_folder() {
 int run(CLI::App& app, Command& command, const std::vector<std::string>& args,
         const std::vector<std::string>& rest, const std::string& log_level,
         const Commands& commands) {
-  require_current_folder();
+  if (command.name() == "train" || command.name() == "launch") require_current_folder();
   refuse_missing_values(app, args);
   parse_flags(app, command, args, commands);
   name_idle_flags(app, command.name());

@@ -78,9 +78,10 @@ void refuse_run_elsewhere(const std::string& run, const std::string& flag) {
     throw Error(
         ErrorKind::kConfig,
         fmt::format("{} has a run that --detach has started on host {}", run, there->host.name),
-        fmt::format("`hgtrain status {}` shows it; to go on with it, type its command with its "
-                    "hosts and --detach; to start another one here: {} {}",
-                    shell_word(run), flag, shell_word(free_path(run))));
+        fmt::format("`hgtrain status {0}` shows it; to go on with it, type its command with its "
+                    "hosts and --detach; to start another one: {1} {2}, or remove {3} if that run "
+                    "has ended",
+                    shell_word(run), flag, shell_word(free_path(run)), shell_word(file_in(run))));
 }
 
 std::optional<int> run_on_host_of(const std::string& run, const std::string& command,

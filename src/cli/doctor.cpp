@@ -10,6 +10,7 @@
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/host_choice.h"
 #include "hgtrain/machine/diagnosis.h"
+#include "hgtrain/machine/driver_limit.h"
 #include "hgtrain/machine/library_search.h"
 
 #include "commands.h"
@@ -70,7 +71,9 @@ class Doctor final : public Command {
       throw Error(ErrorKind::kConfig, "--links needs several hosts", "use --hosts a,b --links");
     if (!hosts.empty() && !is_this_machine(hosts)) return look_at_hosts(hosts);
     const fs::path program_folder = own_program().parent_path();
-    const Machine machine = look_at_machine(cuda_library_folders(program_folder), ask_worker());
+    const Machine machine = within_driver_limit([program_folder] {
+      return look_at_machine(cuda_library_folders(program_folder), ask_worker());
+    });
     const Diagnosis diagnosis = diagnose(machine);
     if (json_)
       say("{}\n", doctor_json(machine, diagnosis).dump(2));

@@ -63,7 +63,9 @@ class Launch final : public Command {
              "NAME of a variable that the hosts get as well; may be "
              "repeated")
         .repeatable();
-    options.add("--rdzv_id", spec_.run_id, "torchrun's: name of the run, for TORCHELASTIC_RUN_ID")
+    options
+        .add("--rdzv_id", spec_.run_id,
+             "torchrun's: name of the run, for TORCHELASTIC_RUN_ID; the same on all nodes")
         .or_variable("PET_RDZV_ID");
     options
         .add("--max_restarts", spec_.max_restarts,

@@ -118,6 +118,7 @@ std::string unreachable(const JobSocket& socket) {
 ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string& text)> notice)
     : folder_(spec.log_dir), notice_(std::move(notice)), run_(new_run_file()) {
   if (folder_.empty()) return;
+  refuse_run_elsewhere(folder_, "--log_dir");
   try {
     make_folders(folder_);
     lock_ = try_lock(folder_);
@@ -125,7 +126,6 @@ ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string
     notice_("hgtrain status, attach and stop cannot reach this run: " + e.message());
     return;
   }
-  refuse_run_elsewhere(folder_, "--log_dir");
   if (path_exists(folder_ + "/resolved.json"))
     throw Error(ErrorKind::kConfig,
                 fmt::format("--log_dir {} is the folder of a training run", folder_),

@@ -93,9 +93,7 @@ void Agent::say_hello(VisibleDevices devices) {
 void Agent::look_at_devices() {
   look_ = std::make_shared<Look>();
   look_->agent = this;
-  // The launcher gives up its own agent itself, and must not end for that.
-  const auto limit = context_.is_own_process ? kDriverLimit : std::chrono::hours(24);
-  look_end_ = in_own_thread([look = look_, limit] {
+  look_end_ = in_own_thread([look = look_, limit = context_.driver_limit] {
     const auto post = [&look](const std::function<void(Agent&)>& act) {
       const std::lock_guard lock(look->mutex);
       if (Agent* const agent = look->agent)

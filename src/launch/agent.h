@@ -42,6 +42,8 @@ class Agent {
     /// Called when the coordinator is gone and everything that this agent has started has been
     /// killed, except for what cannot be killed.
     std::function<void(const std::string& why)> ended;
+    /// For look_at_devices(), whose error ends the loop.
+    std::chrono::milliseconds driver_limit = std::chrono::hours(24);
     /// The process is only this agent's: if it is stopped for a lease, guards of the ranks kill it.
     bool is_own_process = false;
   };

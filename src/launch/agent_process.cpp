@@ -21,6 +21,8 @@
 namespace hgt {
 namespace {
 
+constexpr std::chrono::seconds kAgentDriverLimit{90};  // the launcher of a job gives up before
+
 OwnedFd moved_up(int fd) {
   OwnedFd out(fcntl(fd, F_DUPFD_CLOEXEC, 3));
   if (out.get() < 0)
@@ -42,7 +44,7 @@ int run_agent() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   asio::io_context io;
   Agent agent({io, group.join_fd(), [before = children()] { return before; }, Lease::kDefault,
-               [&](const std::string&) { io.stop(); }, /*is_own_process=*/true},
+               [&](const std::string&) { io.stop(); }, kAgentDriverLimit, /*is_own_process=*/true},
               std::move(in), std::move(out));
   JobSignals signals(io, [&](int signal) { agent.report_signal(signal); });
   signals.start();

@@ -108,15 +108,18 @@ std::string newcomer_name(const Newcomer& newcomer) {
 
 }  // namespace
 
-std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts,
-                        const Values& settings) {
+std::string why_of_another_job(const Newcomer& newcomer, int num_nodes, const Values& settings) {
   if (!newcomer.is_readable) return "its hgtrain has another version than node 0's";
   const Join& join = newcomer.join;
   if (const std::string there = run_id(join.settings), here = run_id(settings); there != here)
     return fmt::format("it belongs to the run {} (--rdzv_id), and node 0 to {}", there, here);
-  const int num_nodes = static_cast<int>(hosts.size());
   if (join.num_nodes != num_nodes)
     return fmt::format("it expects {} nodes, and node 0 expects {}", join.num_nodes, num_nodes);
+  return "";
+}
+
+std::string why_refused(const Join& join, const std::vector<RosterHost>& hosts) {
+  const int num_nodes = static_cast<int>(hosts.size());
   if (join.node == kAnyNode) return fmt::format("all {} nodes are here", num_nodes);
   if (join.node < 1 || join.node >= num_nodes)
     return fmt::format("the others of {} nodes have the numbers 1 to {}", num_nodes, num_nodes - 1);
@@ -240,18 +243,23 @@ std::int64_t JoiningNodes::first_dialled_ns(int node) {
 
 void JoiningNodes::on_join(Newcomer newcomer) try {
   const int wanted = newcomer.join.node;
+  auto [in, out] = newcomer.carrier->start();
+  const auto refuse = [&, &to = out](const std::string& why) {
+    dials_.erase(wanted);
+    refused_[wanted] = fmt::format("{} is refused: {}", newcomer_name(newcomer), why);
+    events_.notice(refused_[wanted]);
+    send_last(Refused{why}, to);
+  };
+  const int num_nodes = static_cast<int>(hosts_.size());
+  if (const std::string why = why_of_another_job(newcomer, num_nodes, rendezvous_.settings);
+      !why.empty())
+    return refuse(why);
+  if (exit_code_) return send_last(JobEnded{*exit_code_}, out);
   const std::int64_t since_ns = first_dialled_ns(wanted);
   if (wanted == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
-  auto [in, out] = newcomer.carrier->start();
-  if (exit_code_) return send_last(JobEnded{*exit_code_}, out);
   if (may_replace(newcomer.join, hosts_, since_ns)) return;  // it dials again
+  if (const std::string why = why_refused(newcomer.join, hosts_); !why.empty()) return refuse(why);
   dials_.erase(wanted);
-  if (const std::string why = why_refused(newcomer, hosts_, rendezvous_.settings); !why.empty()) {
-    const std::string text = fmt::format("{} is refused: {}", newcomer_name(newcomer), why);
-    refused_[wanted] = text;
-    events_.notice(text);
-    return send_last(Refused{why}, out);
-  }
   RosterHost& host = hosts_[static_cast<std::size_t>(newcomer.join.node)];
   if (!events_.lets_join(host)) return;
   host.carrier = newcomer.carrier;

@@ -22,10 +22,13 @@
 
 namespace hgt {
 
-/// Why a node that dials cannot be one of `hosts`, whose first is node 0, which has `settings`; ""
-/// if it can.
-std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts,
-                        const std::map<std::string, std::string>& settings);
+/// Why a node that dials belongs to another job than this one of so many nodes, of which node 0 has
+/// `settings`; "" if it does not.
+std::string why_of_another_job(const Newcomer& newcomer, int num_nodes,
+                               const std::map<std::string, std::string>& settings);
+
+/// Why a node that dials cannot be one of `hosts`, whose first is node 0; "" if it can.
+std::string why_refused(const Join& join, const std::vector<RosterHost>& hosts);
 
 /// The number for a node that has none: the one that it had before it was lost, silent or left out;
 /// or the first that is free; or one of a silent node. kAnyNode if there is none.

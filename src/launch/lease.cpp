@@ -31,7 +31,7 @@ void Lease::start(std::chrono::milliseconds lease) {
 void Lease::beat() {
   const std::int64_t now = now_ns();
   longest_tick_ns_ = std::max(longest_tick_ns_, now - ticked_ns_);
-  ticked_ns_ = now;
+  if (!has_passed()) ticked_ns_ = now;
   send_beat();
 }
 

@@ -232,7 +232,7 @@ void LocalRanks::on_ended(const Worker& worker) {
 
 void LocalRanks::on_orphaned(const Worker& worker) {
   constexpr std::chrono::seconds kPatience{1};  // on a busy machine, what is killed ends later
-  const std::set<pid_t> left = kill_orphans(kPatience);
+  const std::set<pid_t> left = kill_orphans(has_orphans_ ? kOrphanPatience : kPatience);
   has_orphans_ = !left.empty();
   if (has_orphans_)
     context_.link.send(Notice{fmt::format(

@@ -31,6 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLongestTry{10'000};
 constexpr std::chrono::milliseconds kShortestTry{1000};  // node 0 may answer at the last moment
+constexpr std::chrono::seconds kNodeDriverLimit{50};     // node 0 waits for longer
 constexpr std::chrono::seconds kQuietLimit{10};          // then the user learns what is waited for
 constexpr std::chrono::milliseconds kFirstPause{100}, kLongestPause{2000};
 
@@ -215,7 +216,8 @@ class Connection {
                                   [&](const std::string& why) {
                                     out = why;
                                     io_.stop();
-                                  }},
+                                  },
+                                  kNodeDriverLimit},
                    std::move(in), std::move(to));
     agent_->look_at_devices();
     while (!agent_->is_welcome() && io_.run_one() > 0) {
@@ -262,6 +264,9 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) tr
     Connection connection(rendezvous, group, deadline);
     const std::string why = connection.run(join, pause, comes_back);
     const Agent& agent = connection.agent();
+    if (agent.exit_code() && !agent.is_welcome())
+      tell("hgtrain: the job of node 0 at {} has ended already, with exit code {}\n", place,
+           *agent.exit_code());
     if (agent.exit_code()) return *agent.exit_code();
     if (agent.refusal())
       throw Error(
@@ -269,6 +274,11 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) tr
           fmt::format("node 0 at {} refuses {}: {}", place, name_of(rendezvous), *agent.refusal()),
           fmt::format("type the same command on every node{}",
                       rendezvous.node == kAnyNode ? "" : ", with another --node_rank"));
+    if (!agent.is_welcome() && Clock::now() >= deadline)
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("node 0 at {} has not let {} join within {} s", place,
+                              name_of(rendezvous), rendezvous.join_timeout.count()),
+                  "its own output says more");
     if (agent.is_welcome() && !rendezvous.rejoins)
       throw Error(ErrorKind::kPeer, fmt::format("node 0 at {} is lost: {}", place, why),
                   "its own output says more; the ranks of this node were killed");

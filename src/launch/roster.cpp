@@ -144,7 +144,6 @@ void Roster::call_again(Host& host) {
 void Roster::disconnect(Host& host) {
   Host next;
   next.spec = host.spec;
-  next.is_here = host.is_here;
   next.is_reported = host.is_reported;
   next.is_dropped_reported = host.is_dropped_reported;
   next.is_left_out = host.is_left_out;
@@ -245,14 +244,18 @@ void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
 void Roster::limit_answer(Host& host) {
   const std::chrono::milliseconds limit = kAnswerLeases * lease_;
   host.answer_limit = std::make_unique<asio::steady_timer>(io_, limit);
-  host.answer_limit->async_wait([this, &host, limit](const std::error_code& error) {
-    if (error || host.facts) return;
+  const auto expired = [this, &host, limit, link = host.link.get()](const std::error_code& error) {
+    if (error || host.facts || host.link.get() != link) return;
+    const std::string why =
+        fmt::format("GPU driver has not answered for {:g} s; nvidia-smi may hang there, too",
+                    std::chrono::duration<double>(limit).count());
+    if (host.is_here || (nodes_ && &host == &hosts_[0]))
+      return events_.unusable(Error(ErrorKind::kDevice, "this machine's " + why));
     disconnect(host);
     host.not_before = Clock::now() + kPauseAfterNoAnswer;
-    on_unusable(host, fmt::format("its GPU driver has not answered for {:g} s; nvidia-smi may "
-                                  "hang there, too",
-                                  std::chrono::duration<double>(limit).count()));
-  });
+    on_unusable(host, "its " + why);
+  };
+  host.answer_limit->async_wait(expired);
 }
 
 void Roster::on_frame(Host& host, const Frame& frame) {

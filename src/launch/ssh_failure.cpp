@@ -85,13 +85,15 @@ bool has(std::string_view text, std::string_view words) {
   return text.find(words) != std::string_view::npos;
 }
 
-/// Without those that are empty or only say that ssh has noted a host's key.
+/// Without those that are empty, or hints of hgtrain, or only say that ssh has noted a host's key.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> out;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     line.erase(line.find_last_not_of("\r ") + 1);
-    if (!line.empty() && !line.starts_with("Warning: Permanently added")) out.push_back(line);
+    if (!line.empty() && !line.starts_with("Warning: Permanently added") &&
+        !line.starts_with("  hint: "))
+      out.push_back(line);
   }
   return out;
 }

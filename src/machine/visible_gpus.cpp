@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/own_thread.h"
 
 #include "gpu_list.h"
 
@@ -43,13 +42,8 @@ VisibleDevices visible_gpus(std::chrono::milliseconds limit) {
   std::vector<std::string> migs;
   for (const std::string& entry : selection_entries(selection))
     if (entry.starts_with("MIG-")) migs.push_back(entry);
-  auto answer = in_own_thread([migs] { return gpus_from_nvml("libnvidia-ml.so.1", migs); });
-  if (answer.wait_for(limit) != std::future_status::ready)
-    throw Error(ErrorKind::kDevice,
-                fmt::format("the GPU driver has not answered for {:g} s",
-                            std::chrono::duration<double>(limit).count()),
-                "most likely, nvidia-smi hangs, too; `dmesg` may name the GPU that has failed");
-  auto list = answer.get();
+  auto list =
+      within_driver_limit([migs] { return gpus_from_nvml("libnvidia-ml.so.1", migs); }, limit);
   if (!list) list = gpus_from_files("");
 
   VisibleDevices out;

@@ -59,20 +59,27 @@ struct Waiting {
 
 TEST_CASE("a node may join if its number is free and its settings agree with node 0's") {
   const auto hosts = three_nodes();
-  CHECK(why_refused(newcomer(1, 3, 2), hosts, {}) == "");
-  CHECK(why_refused(newcomer(2, 3, 0), hosts, {}) == "");
-  CHECK(has(why_refused(newcomer(1, 4, 2), hosts, {}), "it expects 4 nodes, and node 0 expects 3"));
-  CHECK(has(why_refused(newcomer(0, 3, 2), hosts, {}), "have the numbers 1 to 2"));
-  CHECK(has(why_refused(newcomer(3, 3, 2), hosts, {}), "have the numbers 1 to 2"));
-  CHECK(has(why_refused(newcomer(1, 3, 4), hosts, {}), "it starts 4 workers"));
+  const auto why = [&](int node, int workers) {
+    return why_refused(newcomer(node, 3, workers).join, hosts);
+  };
+  CHECK(why(1, 2) == "");
+  CHECK(why(2, 0) == "");
+  CHECK(has(why(0, 2), "have the numbers 1 to 2"));
+  CHECK(has(why(3, 2), "have the numbers 1 to 2"));
+  CHECK(has(why(1, 4), "it starts 4 workers"));
+}
+
+TEST_CASE("a node of another version, run or number of nodes belongs to another job") {
+  CHECK(why_of_another_job(newcomer(1, 3, 2), 3, {}) == "");
+  CHECK(has(why_of_another_job(newcomer(1, 4, 2), 3, {}),
+            "it expects 4 nodes, and node 0 expects 3"));
   Newcomer other = newcomer(1, 3, 2);
   other.join.settings["--rdzv_id"] = "101";
-  CHECK(why_refused(other, hosts, {{"--rdzv_id", "101"}}) == "");
-  CHECK(why_refused(other, hosts, {{"--rdzv_id", "100"}}) ==
+  CHECK(why_of_another_job(other, 3, {{"--rdzv_id", "101"}}) == "");
+  CHECK(why_of_another_job(other, 3, {{"--rdzv_id", "100"}}) ==
         "it belongs to the run 101 (--rdzv_id), and node 0 to 100");
-  Newcomer old = newcomer(1, 3, 2);
-  old.is_readable = false;
-  CHECK(has(why_refused(old, hosts, {}), "another version"));
+  other.is_readable = false;
+  CHECK(has(why_of_another_job(other, 3, {}), "another version"));
 }
 
 TEST_CASE("nodes on one host are distinguished by their numbers") {
@@ -98,9 +105,9 @@ TEST_CASE("the number of a node is free again once the node is lost") {
   hosts[1].link = std::make_unique<AgentLink>(
       io, "b", std::move(stream.in[0]), std::move(stream.out[0]), console, AgentLink::Events{});
   hosts[1].state = State::kHere;
-  CHECK(why_refused(newcomer(1, 3, 2), hosts, {}) == "there is a node 1 already: b");
+  CHECK(why_refused(newcomer(1, 3, 2).join, hosts) == "there is a node 1 already: b");
   hosts[1].state = State::kAway;
-  CHECK(why_refused(newcomer(1, 3, 2), hosts, {}) == "");
+  CHECK(why_refused(newcomer(1, 3, 2).join, hosts) == "");
 }
 
 TEST_CASE("nodes that do not join in time are missing, each with how long it had") {

@@ -92,6 +92,8 @@ TEST_CASE("each way in which ssh fails is recognised and has its own hint") {
            "120 MB"},
       Case{"there is no program /hgtrain on this host\n",
            "there is no program /hgtrain on this host", "at the same path"},
+      Case{"hgtrain: error: the GPU driver has not answered for 90 s\n  hint: look at dmesg\n",
+           "hgtrain: error: the GPU driver has not answered for 90 s", ""},
       Case{"something else\n", "something else", ""}, Case{"", "", ""}, Case{kNoted, "", ""});
   CHECK(why_ssh_ended(c.text) == c.why);
   const std::string hint = hint_for_ssh({.name = "a"}, c.why);

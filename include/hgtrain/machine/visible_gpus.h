@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "hgtrain/machine/driver_limit.h"
+
 namespace hgt {
 
 /// A GPU as the driver names it. Unknown values are "", 0 or -1.
@@ -40,9 +42,6 @@ struct GpuList {
   std::string driver_version;    ///< "580.65.06"
   int nvml_result = -1;          ///< of nvmlInit; -1: there is no NVML
 };
-
-/// A driver needs up to 20 s to start eight GPUs without persistence mode.
-inline constexpr std::chrono::seconds kDriverLimit{60};
 
 struct VisibleDevices {
   std::vector<VisibleGpu> gpus;  ///< usable by a program started from here, in its order
