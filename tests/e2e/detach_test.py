@@ -119,7 +119,7 @@ class DetachTest(HostsCase):
                 for hosts in None, 'b:1':
                     _, err = self.run_on_hosts('--log_dir', 'logs', '--', 'true', cwd=folder, hosts=hosts, exit_code=2)
                     self.assertIn('logs has a run that --detach has started on host a\n  hint: `hgtrain status logs` shows it', err)
-                    self.assertIn('to start another one here: --log_dir logs-2\n', err)
+                    self.assertIn('to start another one: --log_dir logs-2, or remove logs/detached.json if that run has ended\n', err)
                 self.assertIn('stopped, exit code 143', self.command(folder, 'stop', 'logs'))
 
     def test_a_folder_that_cannot_be_written_here_loses_only_the_commands_from_here(self):
