@@ -73,8 +73,9 @@ std::optional<DetachedRun> read_detached_run(const std::string& run) {
   }
 }
 
-void refuse_run_elsewhere(const std::string& run, const std::string& flag) {
-  if (const std::optional<DetachedRun> there = run_elsewhere(run))
+void refuse_run_elsewhere(const std::string& run, const std::string& flag,
+                          const std::string& host) {
+  if (const auto there = run_elsewhere(run); there && there->host.name != host)
     throw Error(
         ErrorKind::kConfig,
         fmt::format("{} has a run that --detach has started on host {}", run, there->host.name),

@@ -33,8 +33,9 @@ std::optional<DetachedRun> read_detached_run(const std::string& run);
 std::optional<int> run_on_host_of(const std::string& run, const std::string& command,
                                   const std::vector<std::string>& flags);
 
-/// Error(kConfig) if a job that starts in the folder here would hide such a run from this machine's
-/// commands. `flag` names the folder.
-void refuse_run_elsewhere(const std::string& run, const std::string& flag);
+/// Error(kConfig) if a job that starts in the folder, with its launcher on `host` ("": here), would
+/// hide such a run on another host from this machine's commands. `flag` names the folder.
+void refuse_run_elsewhere(const std::string& run, const std::string& flag,
+                          const std::string& host = "");
 
 }  // namespace hgt

@@ -25,7 +25,9 @@ bool moves_to_first_host(bool detach, const std::vector<JobHost>& hosts) {
 
 int run_on_first_host(const std::vector<JobHost>& hosts, const std::vector<std::string>& exports,
                       const std::vector<std::string>& files, const std::string& program,
-                      const std::string& run) {
+                      const std::string& run, const std::string& flag) {
+  const JobHost first = without_spares(hosts).at(0);
+  refuse_run_elsewhere(run, flag, first.name);
   RemoteCommand command;
   command.words = own_command_line();
   command.words.erase(command.words.begin());
@@ -35,7 +37,6 @@ int run_on_first_host(const std::vector<JobHost>& hosts, const std::vector<std::
   for (const std::string& file : files)
     if (!file.empty()) command.files[file] = read_input(file, kMaxSentBytes, ErrorKind::kConfig);
   command.environment_files = environment_files();
-  const JobHost first = without_spares(hosts).at(0);
   const int exit_code = run_remotely(std::move(command), first,
                                      [](const std::string& text) { tell("hgtrain: {}\n", text); });
   if (exit_code != 0) {

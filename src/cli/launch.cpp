@@ -116,7 +116,7 @@ class Launch final : public Command {
     check_detach();
     if (moves_to_first_host(detach_, spec_.hosts))
       return run_on_first_host(spec_.hosts, spec_.exports, {host_flags_.hostfile},
-                               program_of_environment(spec_), spec_.log_dir);
+                               program_of_environment(spec_), spec_.log_dir, "--log_dir");
     Detachment detachment(detach_);
     if (dry_run_) {
       if (spec_.hosts.empty())

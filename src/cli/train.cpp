@@ -180,7 +180,7 @@ class Train final : public Command {
     if (moves_to_first_host(flags_.detach, hosts_of(flags_))) {
       check_flags(flags_);
       return run_on_first_host(hosts_of(flags_), {}, {flags_.config, flags_.on_hosts.hostfile},
-                               /*program=*/"", flags_.run_dir);
+                               /*program=*/"", flags_.run_dir, "--run_dir");
     }
     variables_ = variables_of_files(flags_.on_hosts);
     Detachment detachment(flags_.detach && !flags_.dry_run);

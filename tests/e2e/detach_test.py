@@ -116,8 +116,8 @@ class DetachTest(HostsCase):
         with self.folder_of_each('again') as folder:
             for _ in range(2):
                 self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'sleep', '1000', hosts='a:1', cwd=folder)
-                for hosts in None, 'b:1':
-                    _, err = self.run_on_hosts('--log_dir', 'logs', '--', 'true', cwd=folder, hosts=hosts, exit_code=2)
+                for hosts, flags in (None, []), ('b:1', []), ('b:1', ['--detach']):
+                    _, err = self.run_on_hosts(*flags, '--log_dir', 'logs', '--', 'true', cwd=folder, hosts=hosts, exit_code=2)
                     self.assertIn('logs has a run that --detach has started on host a\n  hint: `hgtrain status logs` shows it', err)
                     self.assertIn('to start another one: --log_dir logs-2, or remove logs/detached.json if that run has ended\n', err)
                 self.assertIn('stopped, exit code 143', self.command(folder, 'stop', 'logs'))
