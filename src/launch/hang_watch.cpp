@@ -40,13 +40,17 @@ void HangWatch::wait() {
   });
 }
 
-void HangWatch::check() {
+/// A gap means that this process stood still (Ctrl-Z, a machine asleep), not the workers.
+void HangWatch::excuse_gap() {
   const std::int64_t now = now_ns();
-  // A gap means that this process stood still (Ctrl-Z, a machine asleep), not the workers.
   const bool stood_still = checked_ns_ > 0 && now - checked_ns_ > kStoodStillNs;
   checked_ns_ = now;
   if (stood_still)
     for (RankView& rank : attempt_.ranks) rank.pulse.heard_ns = rank.pulse.changed_ns = now;
+}
+
+void HangWatch::check() {
+  excuse_gap();
   const milliseconds limit = attempt_.spec.hang_limit;
   if (const auto hang = hang_after(std::min(kSilentLimit, limit), limit)) found_(*hang);
 }
@@ -66,7 +70,8 @@ std::optional<Hang> HangWatch::hang_after(milliseconds silent, milliseconds stil
   return find_hang(pulses, now_ns(), silent, still);
 }
 
-std::optional<Hang> HangWatch::straggler_behind(const RankView& waiting) const {
+std::optional<Hang> HangWatch::straggler_behind(const RankView& waiting) {
+  excuse_gap();  // its report may be handled before the check that is late
   const milliseconds limit = std::min(kSilentLimit, attempt_.spec.hang_limit / 2);
   if (limit.count() == 0) return std::nullopt;
   const auto hang = hang_after(limit, limit);

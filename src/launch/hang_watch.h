@@ -27,10 +27,11 @@ class HangWatch {
   /// The rank at fault if `waiting` reports a lost peer: a rank behind it that has made no progress
   /// for 30 s or, if that is less, half of the job's hang_limit. A waiting rank may time out before
   /// this watch finds the hang.
-  std::optional<Hang> straggler_behind(const RankView& waiting) const;
+  std::optional<Hang> straggler_behind(const RankView& waiting);
 
  private:
   void wait();
+  void excuse_gap();
   void check();
   std::optional<Hang> hang_after(std::chrono::milliseconds silent,
                                  std::chrono::milliseconds still) const;
