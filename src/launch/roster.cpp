@@ -249,7 +249,7 @@ void Roster::limit_answer(Host& host) {
     const std::string why =
         fmt::format("GPU driver has not answered for {:g} s; nvidia-smi may hang there, too",
                     std::chrono::duration<double>(limit).count());
-    if (host.is_here || (nodes_ && &host == &hosts_[0]))
+    if (is_of_launcher(host))
       return events_.unusable(Error(ErrorKind::kDevice, "this machine's " + why));
     disconnect(host);
     host.not_before = Clock::now() + kPauseAfterNoAnswer;
@@ -525,14 +525,16 @@ void Roster::name_away() {
 void Roster::report_away() {
   name_away();
   if (is_stopping_) return;
-  const auto can_be_lost = [this](const Host& host) {  // that of the launcher cannot
-    return !host.is_here && (!nodes_ || &host != &hosts_[0]);
-  };
+  const auto can_be_lost = [this](const Host& host) { return !is_of_launcher(host); };
   for (const Host& host : hosts_) {
     if (host.state == State::kHere && ranks_.is_too_small(host, can_be_lost))
       if (const std::string text = text_of_small_spare(host); reported_.insert(text).second)
         events_.notice(text);
   }
+}
+
+bool Roster::is_of_launcher(const Host& host) const {
+  return host.is_here || (nodes_ && &host == &hosts_[0]);
 }
 
 void Roster::dismiss(int exit_code, std::function<void()> done) {

@@ -130,6 +130,7 @@ class Roster {
   void put_aside(Host& host, const std::string& lacks);
   bool lets_join(Host& host);
   bool is_clear(const Host& host) const;
+  bool is_of_launcher(const Host& host) const;
   bool could_run() const;
   void check_ready();
   void begin();

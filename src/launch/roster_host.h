@@ -26,6 +26,7 @@ struct RosterHost {
   int repeated_calls = 0;                              ///< because its connection was dropped
   bool is_dropped_reported = false;                    ///< that was reported to the user
   std::unique_ptr<asio::steady_timer> pause;           ///< before the next of them
+  std::chrono::steady_clock::time_point not_before;    ///< the next call, if one was not answered
   std::shared_ptr<TlsCarrier> carrier;                 ///< if it has dialled
   std::unique_ptr<AgentLink> link;
   Candidate::State state = Candidate::State::kCalled;
@@ -38,12 +39,11 @@ struct RosterHost {
   enum class Files { kUnknown, kAsked, kThere } files = Files::kUnknown;
   std::optional<HostFacts> facts;
   std::string why_away;
-  std::string lacks;         ///< why it could not run ranks, although it answered, the last time
-  bool is_left_out = false;  ///< Roster::leave_out()
-  std::chrono::steady_clock::time_point not_before;  ///< the next call, if it did not answer one
-  bool was_set_aside = false;                        ///< Roster::set_aside()
-  bool is_reported = false;                          ///< its loss was reported to the user
-  bool knows_end = false;  ///< it has acknowledged how the job has ended, or is lost
+  std::string lacks;           ///< why it could not run ranks, although it answered, the last time
+  bool is_left_out = false;    ///< Roster::leave_out()
+  bool was_set_aside = false;  ///< Roster::set_aside()
+  bool is_reported = false;    ///< its loss was reported to the user
+  bool knows_end = false;      ///< it has acknowledged how the job has ended, or is lost
 };
 
 }  // namespace hgt
