@@ -401,9 +401,9 @@ void Roster::assign_spares() {
 /// Whether a node that dials can be this host now.
 bool Roster::lets_join(Host& host) {
   if (host.state != State::kAway) return true;
-  if (patience_.count() == 0 || phase_ == Phase::kFenced || host.is_left_out || !is_clear(host) ||
-      host.not_before > Clock::now())
+  if (patience_.count() == 0 || phase_ == Phase::kFenced || host.is_left_out || !is_clear(host))
     return false;
+  host.not_before = {};  // nobody calls it: it comes by itself
   call_again(host);
   return true;
 }
