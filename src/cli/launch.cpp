@@ -137,7 +137,7 @@ class Launch final : public Command {
     }
     if (spec_.rendezvous && spec_.rendezvous->node != 0)
       return run_node(*spec_.rendezvous, spec_.hosts);
-    ProgramRun record(spec_, [this](const std::string& text) { print_notice(text); });
+    ProgramRun record(spec_, detach_, [this](const std::string& text) { print_notice(text); });
     spec_.socket = record.socket();
     spec_.on_hosts = [&record](const std::vector<JobHost>& hosts) { record.set_hosts(hosts); };
     if (detachment.is_wanted())

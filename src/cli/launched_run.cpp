@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/launch/remote_command.h"
 #include "hgtrain/report/run_summary.h"
 
@@ -115,14 +116,16 @@ std::string unreachable(const JobSocket& socket) {
              : "hgtrain status, attach and stop cannot reach this run: " + socket.problem();
 }
 
-ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string& text)> notice)
+ProgramRun::ProgramRun(const JobSpec& spec, bool is_detached,
+                       std::function<void(const std::string& text)> notice)
     : folder_(spec.log_dir), notice_(std::move(notice)), run_(new_run_file()) {
   if (folder_.empty()) return;
   refuse_run_elsewhere(folder_, "--log_dir");
   try {
     make_folders(folder_);
-    lock_ = try_lock(folder_);
+    lock_ = is_detached ? take_lock(folder_, "--log_dir") : try_lock(folder_);
   } catch (const Error& e) {
+    if (is_detached) throw;
     notice_("hgtrain status, attach and stop cannot reach this run: " + e.message());
     return;
   }
@@ -132,8 +135,9 @@ ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string
                 "name another folder, which may lie in it");
   if (!lock_) {
     notice_(fmt::format(
-        "another job writes its logs to {} too: hgtrain status, attach and stop reach that one",
-        folder_));
+        "another job writes its logs to {} too: hgtrain status, attach and stop reach that one; "
+        "--log_dir {} would keep this one apart",
+        folder_, shell_word(free_path(folder_))));
     return;
   }
   // Their number may not be known before the hosts have answered.

@@ -39,8 +39,11 @@ std::string unreachable(const JobSocket& socket);
 class ProgramRun {
  public:
   /// Error(kConfig) if the folder is that of a training run, or of one that --detach has started on
-  /// a host. `notice` gets what goes wrong with these files later: none of that ends the job.
-  ProgramRun(const JobSpec& spec, std::function<void(const std::string& text)> notice);
+  /// a host. `notice` gets what goes wrong with these files otherwise: none of that ends the job.
+  /// But with `is_detached`, the job is refused if its folder cannot be used or is in use, because
+  /// no command would reach it.
+  ProgramRun(const JobSpec& spec, bool is_detached,
+             std::function<void(const std::string& text)> notice);
 
   /// The hosts that run the ranks of the next attempt, each with its number of ranks.
   void set_hosts(const std::vector<JobHost>& hosts);

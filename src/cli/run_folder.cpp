@@ -61,20 +61,6 @@ std::string dotted(const std::string& pointer) {
   return key;
 }
 
-/// Locks the folder. A launcher that was killed may hold it for another moment, until all of its
-/// forked children have closed what they inherited.
-File take_lock(const std::string& path) {
-  constexpr int kTries = 20;
-  for (int attempt = 1; attempt <= kTries; ++attempt) {
-    if (auto lock = try_lock(path)) return std::move(*lock);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  throw Error(ErrorKind::kConfig,
-              fmt::format("the run folder {} is in use by another hgtrain", path),
-              fmt::format("wait for it or stop it, or take another one: --run_dir {}",
-                          shell_word(free_path(path))));
-}
-
 /// The resolved config of the run in a folder; nullopt if the file was removed. Error(kData) if it
 /// is damaged.
 std::optional<nlohmann::json> read_resolved_config(const std::string& path) {
@@ -171,10 +157,24 @@ File make_and_lock(const std::string& path) {
   } catch (const Error& e) {
     throw Error(ErrorKind::kConfig, e.message(), "take another folder: --run_dir DIR");
   }
-  return take_lock(path);
+  return take_lock(path, "--run_dir");
 }
 
 }  // namespace
+
+/// A launcher that was killed may hold the lock for another moment, until all of its forked
+/// children have closed what they inherited.
+File take_lock(const std::string& path, const std::string& flag) {
+  constexpr int kTries = 20;
+  for (int attempt = 1; attempt <= kTries; ++attempt) {
+    if (auto lock = try_lock(path)) return std::move(*lock);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  throw Error(ErrorKind::kConfig,
+              fmt::format("the run folder {} is in use by another hgtrain", path),
+              fmt::format("wait for it or stop it, or take another one: {} {}", flag,
+                          shell_word(free_path(path))));
+}
 
 std::optional<File> try_lock(const std::string& path) {
   File lock =

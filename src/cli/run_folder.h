@@ -29,6 +29,9 @@ RunFolder claim_run_folder(const std::string& path, bool resume);
 /// Locks an existing folder; nullopt if another process holds the lock. Error(kConfig) if the file
 /// system has no locks.
 std::optional<File> try_lock(const std::string& path);
+/// The same, but Error(kConfig) if another process holds the lock for 2 s. `flag` chooses the
+/// folder.
+File take_lock(const std::string& path, const std::string& flag);
 
 /// config.json of the run in the folder at `path`; nullopt if no run there has one.
 std::optional<nlohmann::json> read_given_config(const std::string& path);

@@ -54,6 +54,8 @@ class AgentLink {
                                                                  : now_ns() - lease_.heard_ns());
   }
   std::chrono::nanoseconds standstill() const { return lease_.standstill(); }
+  /// Whether the agent has counted this process as lost, because that stood still for too long.
+  bool has_given_up_here() const { return lease().count() > 0 && standstill() >= lease(); }
   /// If the agent is lost: when that happened. If only silence shows it, that was when it was last
   /// heard.
   std::int64_t lost_ns() const { return lost_ns_; }

@@ -370,9 +370,9 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   failure.exit_code = static_cast<int>(ErrorKind::kPeer);
   failure.reason = "is lost: " + why;
   failure.hint = hint_for_lost(link);
-  if (const auto stood = link.standstill(); link.lease().count() > 0 && stood >= link.lease()) {
+  if (link.has_given_up_here()) {
     failure.reason = fmt::format("gave up this launcher, which was stopped for {:.0f} s",
-                                 std::chrono::duration<double>(stood).count());
+                                 std::chrono::duration<double>(link.standstill()).count());
     failure.hint = fmt::format(
         "each host ends its part of a job if it hears nothing from the launcher for {:.0f} s",
         std::chrono::duration<double>(link.lease()).count());

@@ -106,8 +106,10 @@ void refuse_without_hosts(const HostFlags& flags) {
                       "name them with --hosts a:4,b:4 or --hostfile FILE; or start the command on "
                       "each node, with its --node_rank"));
   else if (!flags.node_rank && is_first_elsewhere)
-    wrong.add(refused(fmt::format("--master_addr {} needs --hosts", first),
-                      "leave it out: the workers of this machine find each other at 127.0.0.1"));
+    wrong.add(
+        refused(fmt::format("--master_addr {} needs --hosts", first),
+                "leave it out if this machine is the only one; or add --nnodes N, the number of "
+                "nodes, and --node_rank R, the number of this one"));
   if (flags.ssh_port) wrong.add(refused("--ssh_port needs --hosts", "leave it out"));
   if (flags.elastic_timeout) wrong.add(refused("--elastic_timeout needs --hosts", "leave it out"));
   wrong.throw_if_any();

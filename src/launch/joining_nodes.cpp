@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include <asio/posix/stream_descriptor.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,6 +14,7 @@
 #include "hgtrain/machine/network.h"
 
 #include "ports.h"
+#include "roster_texts.h"
 
 namespace hgt {
 
@@ -136,7 +138,8 @@ std::string why_refused(const Join& join, const std::vector<RosterHost>& hosts) 
 
 JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
                            const Rendezvous& rendezvous, Events events)
-    : hosts_(hosts),
+    : io_(io),
+      hosts_(hosts),
       events_(std::move(events)),
       rendezvous_(rendezvous),
       is_elsewhere_(
@@ -221,7 +224,7 @@ std::string JoiningNodes::why_missing(const RosterHost& host) const {
   std::string out = fmt::format("it has not joined within {} s", rendezvous_.join_timeout.count());
   if (refusal != refused_.end()) out += "; " + refusal->second;
   if (!other_secrets_.empty())
-    out += fmt::format("; dialled with another job secret: {}", fmt::join(other_secrets_, ", "));
+    out += fmt::format("; dialled {}: {}", kOtherSecret, fmt::join(other_secrets_, ", "));
   return out + doubt_about_address();
 }
 
@@ -229,7 +232,7 @@ std::string JoiningNodes::why_missing(const RosterHost& host) const {
 void JoiningNodes::on_other_secret(const std::string& address) {
   constexpr std::size_t kMaxNamed = 8;
   if (other_secrets_.size() < kMaxNamed && other_secrets_.insert(address).second)
-    events_.notice(fmt::format("{} has dialled with another job secret", address));
+    events_.notice(fmt::format("{} has dialled {}", address, kOtherSecret));
 }
 
 std::int64_t JoiningNodes::first_dialled_ns(int node) {
@@ -254,7 +257,7 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
   if (const std::string why = why_of_another_job(newcomer, num_nodes, rendezvous_.settings);
       !why.empty())
     return refuse(why);
-  if (exit_code_) return send_last(JobEnded{*exit_code_}, out);
+  if (exit_code_) return tell_end(newcomer, std::move(in), out);
   const std::int64_t since_ns = first_dialled_ns(wanted);
   if (wanted == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
   if (may_replace(newcomer.join, hosts_, since_ns)) return;  // it dials again
@@ -288,6 +291,25 @@ void JoiningNodes::name_differences(const Newcomer& newcomer) {
   for (const std::string& text : all)
     if (named_.emplace(join.node, text).second)
       events_.notice(fmt::format("{}: {}; node 0's counts", newcomer_name(newcomer), text));
+}
+
+bool JoiningNodes::dials_again(const RosterHost& host) const {
+  return rendezvous_.rejoins && host.link->has_given_up_here();
+}
+
+/// Tells a node that dials after the end of the job how that was.
+void JoiningNodes::tell_end(const Newcomer& newcomer, OwnedFd in, const OwnedFd& out) {
+  send_last(JobEnded{*exit_code_}, out);
+  const auto answer = std::make_shared<asio::posix::stream_descriptor>(io_, in.release());
+  answer->async_wait(answer->wait_read, [this, answer, newcomer](const std::error_code&) {
+    for (int node = 1; node < static_cast<int>(hosts_.size()); ++node) {
+      RosterHost& host = hosts_[static_cast<std::size_t>(node)];
+      host.knows_end |= newcomer.join.node == kAnyNode
+                            ? host.spec.name == node_name(newcomer.join, node, hosts_)
+                            : newcomer.join.node == node;
+    }
+    check_dismissed();
+  });
 }
 
 void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done) {

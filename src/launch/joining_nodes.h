@@ -74,9 +74,11 @@ class JoiningNodes {
   void stop_waiting() { timer_.cancel(); }
   std::chrono::seconds join_timeout() const { return rendezvous_.join_timeout; }
 
-  /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
-  /// acknowledged it, or after `limit`. The nodes end when this process ends, which may print its
-  /// report before.
+  /// Whether this node, which is lost, dials again: it has only given this process up.
+  bool dials_again(const RosterHost& host) const;
+  /// Tells the nodes that have dialled, or dial again, how the job has ended, and calls `done` once
+  /// all have acknowledged it, or after `limit`. The nodes end when this process ends, which may
+  /// print its report before.
   void dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done);
   bool is_dismissing() const { return dismissed_ != nullptr; }
   /// Call it when a host has acknowledged the end, or is lost.
@@ -92,9 +94,11 @@ class JoiningNodes {
   void report_missing();
   std::int64_t first_dialled_ns(int node);
   void on_join(Newcomer newcomer);
+  void tell_end(const Newcomer& newcomer, OwnedFd in, const OwnedFd& out);
   void on_other_secret(const std::string& address);
   void name_differences(const Newcomer& newcomer);
 
+  asio::io_context& io_;
   std::vector<RosterHost>& hosts_;
   const Events events_;
   const Rendezvous rendezvous_;

@@ -75,25 +75,32 @@ class Dialler {
       if (left.count() <= 0)
         throw Error(
             ErrorKind::kPeer,
-            fmt::format("{} has not reached node 0 at {} within {} s: {}", name_of(rendezvous_),
-                        address_text(rendezvous_), rendezvous_.join_timeout.count(), why_),
-            hint_);
+            fmt::format(
+                "{} has not reached node 0 at {} within {} s: {}{}", name_of(rendezvous_),
+                address_text(rendezvous_), rendezvous_.join_timeout.count(), why_,
+                met_stranger_ && why_ != kStranger ? fmt::format("; before, {}", kStranger) : ""),
+            met_stranger_ ? kStrangerHint : hint_);
       if (waited > kQuietLimit && !std::exchange(has_reported, true))
-        tell("hgtrain: {} is waiting for node 0 at {}: {}\n", name_of(rendezvous_),
-             address_text(rendezvous_), why_);
+        tell("hgtrain: {} is waiting for node 0 at {}: {}\n  hint: {}\n", name_of(rendezvous_),
+             address_text(rendezvous_), why_, hint_);
       io_.restart();
       io_.run_for(std::min(pause, left));
     }
   }
 
  private:
+  static constexpr const char* kStranger = "what listens there does not know this job's secret";
+  static constexpr const char* kStrangerHint =
+      "give all nodes the same job secret, and a --master_port that no other job uses";
+
   /// nullptr if it fails; why_ says why.
   std::unique_ptr<TlsStream> try_once(const std::string& join) {
     std::error_code error;
     const auto endpoints = resolve(error);
-    if (error == asio::error::timed_out)
-      return failed("the name servers do not answer", "is the name of node 0 right?");
-    if (error) return failed(error.message(), "is the name of node 0 right?");
+    if (error)
+      return failed(
+          error == asio::error::timed_out ? "the name servers do not answer" : error.message(),
+          "name node 0 by an address: --master_addr ADDRESS, on every node");
     auto stream = std::make_unique<TlsStream>(io_, tls_->context());
     error = run(*stream,
                 [&](auto done) { asio::async_connect(stream->lowest_layer(), endpoints, done); });
@@ -103,10 +110,10 @@ class Dialler {
     stream->lowest_layer().set_option(tcp::no_delay(true), error);
     error = run(*stream, [&](auto done) { stream->async_handshake(TlsStream::client, done); });
     const bool is_answer = !error || error.category() == asio::error::get_ssl_category();
-    if (is_answer && (error || !JobTls::knows_secret(*stream)))
-      return failed(
-          "what listens there does not know this job's secret",
-          "give all nodes the same job secret, and a --master_port that no other job uses");
+    if (is_answer && (error || !JobTls::knows_secret(*stream))) {
+      met_stranger_ = true;
+      return failed(kStranger, kStrangerHint);
+    }
     if (!error)
       error =
           run(*stream, [&](auto done) { asio::async_write(*stream, asio::buffer(join), done); });
@@ -179,6 +186,7 @@ class Dialler {
   const std::shared_ptr<JobTls> tls_;
   std::future<tcp::resolver::results_type> found_;
   std::string why_, hint_;
+  bool met_stranger_ = false;
 };
 
 std::string join_frame(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {

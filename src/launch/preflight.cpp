@@ -134,18 +134,21 @@ class Checker {
                       host.spec.name, facts.shm_free_bytes / kMiB, host.spec.workers, shm / kMiB));
   }
 
+  static std::string why_unwritable(const HostFacts& facts) {
+    if (facts.disk_is_read_only) return "is read-only";
+    if (facts.disk_free_bytes == 0) return "is on a disk that is full";
+    if (facts.disk_free_bytes >= kFullDisk) return "";
+    return fmt::format("is on a disk with {} KiB free, and logs need {} KiB",
+                       facts.disk_free_bytes / kKiB, kFullDisk / kKiB);
+  }
+
   void check_disk(const InspectedHost& host) {
     const HostFacts& facts = host.facts;
     if (facts.disk.empty()) return;
-    const std::string state = facts.disk_is_read_only ? "is read-only"
-                              : facts.disk_free_bytes == 0
-                                  ? "is on a disk that is full"
-                                  : fmt::format("is on a disk with {} KiB free, and logs need {}",
-                                                facts.disk_free_bytes / kKiB, kFullDisk / kKiB);
-    if (facts.disk_is_read_only || facts.disk_free_bytes < kFullDisk)
-      refuse(fmt::format("on host {} logs cannot be written: {} {}", host.spec.name, facts.disk,
-                         state),
-             "make room there, or name another folder: --log_dir, --run_dir");
+    if (const std::string why = why_unwritable(facts); !why.empty())
+      refuse(
+          fmt::format("on host {} logs cannot be written: {} {}", host.spec.name, facts.disk, why),
+          "make room there, or name another folder: --log_dir, --run_dir");
     else if (facts.disk_free_bytes < kLittleDisk)
       notice(fmt::format("on host {} only {} MiB are free for logs, in {}", host.spec.name,
                          facts.disk_free_bytes / kMiB, facts.disk));

@@ -194,7 +194,8 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
         wrong.add(
             refused(fmt::format("{} is only for commands that are started on each node", flag),
                     "leave it out, because hosts that ssh reaches neither need a secret nor join; "
-                    "or add --node_rank"));
+                    "or add --nnodes N, the number of nodes, and --node_rank R, the number of "
+                    "this one"));
     wrong.throw_if_any();
     return std::nullopt;
   }

@@ -340,7 +340,7 @@ void Roster::on_lost(Host& host, const std::string& why) {
   const std::string said = host.ssh ? host.ssh->last_words() : "";
   const std::string reason = !said.empty() ? said : how.empty() ? why : why + ": " + how;
   if (host.ssh) host.ssh->kill();
-  host.knows_end = true;
+  host.knows_end = !nodes_ || !nodes_->dials_again(host);
   if (nodes_ && nodes_->is_dismissing()) return nodes_->check_dismissed();
   if (nodes_ && phase_ != Phase::kReady && host.state != State::kAway) {
     events_.notice(fmt::format(

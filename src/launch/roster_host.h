@@ -43,7 +43,7 @@ struct RosterHost {
   bool is_left_out = false;    ///< Roster::leave_out()
   bool was_set_aside = false;  ///< Roster::set_aside()
   bool is_reported = false;    ///< its loss was reported to the user
-  bool knows_end = false;      ///< it has acknowledged how the job has ended, or is lost
+  bool knows_end = false;      ///< it has acknowledged how the job has ended, or is lost for good
 };
 
 }  // namespace hgt

@@ -33,6 +33,13 @@ std::string hint_for(const RosterHost& host, const std::string& caller) {
                                : "");
 }
 
+std::string hint_for_node(const RosterHost& node) {
+  if (node.link) return "";
+  return node.why_away.find(kOtherSecret) == std::string::npos
+             ? "its own output says more; --join_timeout SECONDS waits for longer"
+             : "give all nodes the same job secret";
+}
+
 }  // namespace
 
 std::string title_of(const RosterHost& host) {
@@ -82,9 +89,7 @@ Error why_unusable(const std::vector<RosterHost>& hosts, const std::vector<RankR
       out.add({they_dial && !host.link ? ErrorKind::kPeer : ErrorKind::kDevice,
                fmt::format("{} cannot be used{}: {}", title_of(host), host.is_here ? "" : caller,
                            host.why_away),
-               !they_dial  ? hint_for(host, caller)
-               : host.link ? ""
-                           : "its own output says more; --join_timeout SECONDS waits for longer"});
+               they_dial ? hint_for_node(host) : hint_for(host, caller)});
   if (out.all()) return *out.all();
   const RosterHost& first = hosts[ranges.at(0).host];
   if (first.facts && !first.facts->missing_run_dir.empty())

@@ -13,6 +13,9 @@ namespace hgt {
 
 // What the user is told about the hosts of a job.
 
+/// How nodes dial that cannot prove that they belong to the job.
+inline constexpr const char* kOtherSecret = "with another job secret";
+
 /// "host b", or "node 1" if it is a node that has not said yet what its host is called.
 std::string title_of(const RosterHost& host);
 

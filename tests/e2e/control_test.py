@@ -212,6 +212,15 @@ class Launch(unittest.TestCase):
         self.assertEqual((viewer.communicate()[0], viewer.returncode), ('gone\n', 0))
         self.assertEqual((self.job.folder / 'logs/detached.log').read_text(), 'gone\n')
 
+    def test_a_detached_program_that_no_command_could_reach_is_refused(self):
+        first = self.job.start('launch', '--log_dir', 'logs', '--', 'sh', '-c', 'echo ready; exec sleep 1000')
+        read_until(first.stdout, 'ready')
+        said = self.job.call('launch', '--detach', '--log_dir', 'logs', '--', 'true', exit_code=2)
+        self.assertIn('the run folder logs is in use by another hgtrain\n  hint: wait for it or stop it, or take another one: --log_dir logs-2\n',
+                      said)
+        self.job.call('stop', '--now', 'logs')
+        first.communicate()
+
     def test_readers_that_take_nothing_do_not_delay_a_flood(self):
         size = 200_000_000
         program = f'echo ready; until [ -e go ]; do sleep 0.01; done; yes 0123456789 | head -c {size}; echo; echo the end'

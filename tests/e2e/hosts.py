@@ -135,6 +135,22 @@ class Hosts:
             yield
         finally:
             sh('ip', 'link', 'set', link, 'up')
+            if not bridge:
+                self.wait_for_network(name)
+
+    def wait_for_network(self, name, limit=30):
+        """Once its link is up, the kernel takes a while to notice, and then to find the host again."""
+        start = time.monotonic()
+        while True:
+            try:
+                socket.create_connection((f'{self.net}.{1 + self.names.index(name)}', 2222), timeout=1).close()
+                return
+            except ConnectionRefusedError:
+                return
+            except OSError:
+                if time.monotonic() - start > limit:
+                    raise
+                time.sleep(0.05)
 
     @contextlib.contextmanager
     def small_socket_buffers(self, names):

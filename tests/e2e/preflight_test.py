@@ -168,7 +168,7 @@ class PreflightTest(HostsCase):
             _, err = self.run_on_hosts('--log_dir', logs, '--', 'true', exit_code=3)
         finally:
             sh(*inside, 'umount', '--lazy', logs)
-        self.assertIn(f'on host b logs cannot be written: {logs} is on a disk with 64 KiB free, and logs need 1024\n', err)
+        self.assertIn(f'on host b logs cannot be written: {logs} is on a disk with 64 KiB free, and logs need 1024 KiB\n', err)
 
     def test_doctor_looks_at_all_hosts_and_starts_nothing(self):
         (self.work / 'hostfile').write_text('a slots=3\nnode02 slots=1 iface=fast\nrefused slots=1\n')

@@ -187,7 +187,15 @@ TEST_CASE("nodes that do not find each other say so at the end of the join timeo
   CHECK(has(nodes[0].err(),
             "it has not joined within 3 s; dialled with another job secret: 127.0.0.1"));
   CHECK(nodes[1].wait() == 6);
+  CHECK(has(nodes[0].err(), "hint: give all nodes the same job secret\n"));
   CHECK(has(nodes[1].err(), "has not reached node 0 at 127.0.0.1:"));
+  const std::string stranger = "what listens there does not know this job's secret";
+  CHECK(has(nodes[1].err(), "within 1 s: " + stranger + "\n  hint: give all nodes the same"));
+  Nodes left(2);
+  left.start(0, script("true", {"--join", "1"}));
+  CHECK(left.start(1, script("true", {"--join", "4"}), "another secret!!!!!!").wait() == 6);
+  CHECK(has(left[1].err(), "within 4 s: Connection refused; before, " + stranger +
+                               "\n  hint: give all nodes the same"));
   Nodes alone(2);
   CHECK(alone.start(1, script("true", {"--join", "1"})).wait() == 6);
   CHECK(has(alone[0].err(), "Connection refused"));
@@ -246,6 +254,28 @@ TEST_CASE("a node that has lost node 0 and joins again says both") {
   CHECK(nodes.start(0, job("true")).wait() == 0);
   CHECK(one.wait() == 0);
   CHECK(has(one.err(), "hgtrain: node 1 has joined " + place + "again\n"));
+}
+
+TEST_CASE("a node that gave node 0 up, which stood still, learns how the job has ended meanwhile") {
+  Nodes nodes(2);
+  const TemporaryFolder folder;
+  const auto job =
+      script("echo ready $RANK; until [ -e " + (folder / "end") + " ]; do sleep 0.01; done",
+             {"--min_hosts", "2", "--lease", "5000", "--join", "60"});
+  LauncherProcess& zero = nodes.start(0, job);
+  LauncherProcess& one = nodes.start(1, job);
+  REQUIRE(zero.prints("ready", 2));
+  zero.kill(SIGSTOP);
+  std::ofstream(folder / "end");
+  const bool is_lost = eventually([&] { return has(one.err(), "is lost: "); });
+  zero.kill(SIGCONT);
+  REQUIRE(is_lost);
+  CHECK(zero.wait() == 0);
+  CHECK(one.wait() == 0);
+  CHECK_FALSE(has(zero.err(), "restarting"));
+  CHECK(has(one.err(), fmt::format("the job of node 0 at 127.0.0.1:{} has ended already, with exit "
+                                   "code 0",
+                                   nodes.port)));
 }
 
 TEST_CASE("a node that is left out is told so, and ends with the job") {

@@ -10,6 +10,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/host.h"
 
+#include "support/process.h"
 #include "support/put_file.h"
 #include "support/temporary_folder.h"
 
@@ -83,9 +84,10 @@ TEST_CASE("a machine knows that it cannot reach an address without a route, or w
   const pid_t child = fork();
   if (child == 0) {
     if (unshare(CLONE_NEWNET) != 0) _exit(kNoNamespace);
-    const auto why_after = [](const char* command) {
+    // The kernel notices a link's change a while after the command.
+    const auto is_why_after = [](const char* command, const std::string& wanted) {
       if (std::system(command) != 0) _exit(kNoNamespace);
-      return why_cut_off("10.9.8.1");
+      return eventually([&] { return why_cut_off("10.9.8.1") == wanted; });
     };
     std::string said;
     try {
@@ -97,11 +99,12 @@ TEST_CASE("a machine knows that it cannot reach an address without a route, or w
         said.starts_with(host_name() +
                          " has no route to 10.9.8.1\n  hint: check the address "
                          "(--master_addr, or addr= in the hostfile)") &&
-        why_after("true") == "it has no route to 10.9.8.1" &&
-        why_after(
+        is_why_after("true", "it has no route to 10.9.8.1") &&
+        is_why_after(
             "ip link add v type veth peer name w && ip addr add 10.9.8.7/24 dev v && "
-            "ip link set v up") == "its interface v has no link" &&
-        why_after("ip link set w up").empty();
+            "ip link set v up",
+            "its interface v has no link") &&
+        is_why_after("ip link set w up", "");
     _exit(is_right ? 0 : 1);
   }
   int status = 0;
