@@ -75,7 +75,7 @@ std::optional<DetachedRun> read_detached_run(const std::string& run) {
 
 void refuse_run_elsewhere(const std::string& run, const std::string& flag,
                           const std::string& host) {
-  if (const auto there = run_elsewhere(run); there && there->host.name != host)
+  if (const auto there = run_elsewhere(run); there && !is_same_host(there->host.name, host))
     throw Error(
         ErrorKind::kConfig,
         fmt::format("{} has a run that --detach has started on host {}", run, there->host.name),

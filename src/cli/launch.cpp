@@ -139,12 +139,18 @@ class Launch final : public Command {
       return run_node(*spec_.rendezvous, spec_.hosts);
     ProgramRun record(spec_, detach_, [this](const std::string& text) { print_notice(text); });
     spec_.socket = record.socket();
-    spec_.on_hosts = [&record](const std::vector<JobHost>& hosts) { record.set_hosts(hosts); };
+    int to_spawn = spec_.num_workers;
+    spec_.on_hosts = [&](const std::vector<JobHost>& hosts) {
+      record.set_hosts(hosts);
+      to_spawn = 0;
+      for (const JobHost& host : hosts) to_spawn += host.workers;
+    };
     if (detachment.is_wanted())
       spec_.on_event = [&, show = spec_.on_event](int rank, std::string_view kind,
                                                   const nlohmann::json& body) {
         show(rank, kind, body);
-        if (kind == "spawned") detachment.start(spec_.log_dir, spec_.log_dir + "/detached.log");
+        if (kind == "spawned" && --to_spawn <= 0)
+          detachment.start(spec_.log_dir, spec_.log_dir + "/detached.log");
       };
     spec_.on_end = [&](const Verdict& verdict) {
       print_for_all(verdict.render());

@@ -123,7 +123,7 @@ ProgramRun::ProgramRun(const JobSpec& spec, bool is_detached,
   refuse_run_elsewhere(folder_, "--log_dir");
   try {
     make_folders(folder_);
-    lock_ = is_detached ? take_lock(folder_, "--log_dir") : try_lock(folder_);
+    lock_ = is_detached ? take_lock(folder_, "--log_dir") : lock_if_free(folder_, "--log_dir");
   } catch (const Error& e) {
     if (is_detached) throw;
     notice_("hgtrain status, attach and stop cannot reach this run: " + e.message());

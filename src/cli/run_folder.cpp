@@ -167,7 +167,7 @@ File make_and_lock(const std::string& path) {
 File take_lock(const std::string& path, const std::string& flag) {
   constexpr int kTries = 20;
   for (int attempt = 1; attempt <= kTries; ++attempt) {
-    if (auto lock = try_lock(path)) return std::move(*lock);
+    if (auto lock = lock_if_free(path, flag)) return std::move(*lock);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   throw Error(ErrorKind::kConfig,
@@ -176,14 +176,14 @@ File take_lock(const std::string& path, const std::string& flag) {
                           shell_word(free_path(path))));
 }
 
-std::optional<File> try_lock(const std::string& path) {
+std::optional<File> lock_if_free(const std::string& path, const std::string& flag) {
   File lock =
       File::open(path + "/" + kLockName, O_RDWR | O_CREAT | O_CLOEXEC, 0666, ErrorKind::kConfig);
   if (file_ops().flock(lock.fd(), LOCK_EX | LOCK_NB) == 0) return lock;
   if (errno == EWOULDBLOCK) return std::nullopt;
   throw Error(ErrorKind::kConfig,
               fmt::format("cannot lock {}: {}", lock.path(), std::strerror(errno)),
-              "take a run folder on a file system that has locks: --run_dir DIR");
+              fmt::format("take a folder on a file system that has locks: {} DIR", flag));
 }
 
 RunFolder claim_run_folder(const std::string& path, bool resume) {

@@ -26,11 +26,10 @@ struct RunFolder {
 /// process left.
 RunFolder claim_run_folder(const std::string& path, bool resume);
 
-/// Locks an existing folder; nullopt if another process holds the lock. Error(kConfig) if the file
-/// system has no locks.
-std::optional<File> try_lock(const std::string& path);
-/// The same, but Error(kConfig) if another process holds the lock for 2 s. `flag` chooses the
-/// folder.
+/// Locks an existing folder, which `flag` chooses; nullopt if another process holds the lock.
+/// Error(kConfig) if the file system has no locks.
+std::optional<File> lock_if_free(const std::string& path, const std::string& flag);
+/// The same, but Error(kConfig) if another process holds the lock for 2 s.
 File take_lock(const std::string& path, const std::string& flag);
 
 /// config.json of the run in the folder at `path`; nullopt if no run there has one.

@@ -91,9 +91,9 @@ void Agent::say_hello(VisibleDevices devices) {
 }
 
 void Agent::look_at_devices() {
-  look_ = std::make_shared<Look>();
-  look_->agent = this;
-  look_end_ = in_own_thread([look = look_, limit = context_.driver_limit] {
+  const auto new_look = std::make_shared<Look>();
+  new_look->agent = this;
+  look_end_ = in_own_thread([look = new_look, limit = context_.driver_limit] {
     const auto post = [&look](const std::function<void(Agent&)>& act) {
       const std::lock_guard lock(look->mutex);
       if (Agent* const agent = look->agent)
@@ -105,6 +105,7 @@ void Agent::look_at_devices() {
       post([error = std::current_exception()](Agent&) { std::rethrow_exception(error); });
     }
   });
+  look_ = new_look;
 }
 
 void Agent::answer_inspection() {

@@ -59,6 +59,7 @@ class AgentLink {
   /// If the agent is lost: when that happened. If only silence shows it, that was when it was last
   /// heard.
   std::int64_t lost_ns() const { return lost_ns_; }
+  bool is_lost() const { return lost_ns_ != 0; }
   bool was_silent() const { return was_silent_; }  ///< and that is all that shows it
   /// If the agent is lost: the time after which nothing that it has started can be left, because
   /// each agent and each guard kills what it has started if it hears nothing for a lease.

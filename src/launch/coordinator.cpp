@@ -249,6 +249,7 @@ RankView& Coordinator::view_of(int rank, const AgentLink& link) {
 void Coordinator::on_heartbeat(RankView& rank, const Heartbeat& beat) {
   if (!rank.is_heard) return;
   rank.pulse.greeted = true;
+  hang_watch_.excuse_gap();  // the beats that have waited come before the check that is late
   rank.pulse.hear(beat, now_ns());
   if (record_.stop_signal != 0 && stages_.stage() == Stage::kStopping && is_connecting())
     end_connecting();

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/exception.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/owned_fd.h"
 #include "hgtrain/base/text.h"
@@ -62,8 +63,8 @@ void FileReceiver::start() {
 void FileReceiver::attempt(const std::function<void()>& act) {
   try {
     act();
-  } catch (const Error& e) {
-    fail(e.message());
+  } catch (const std::exception& e) {
+    fail(error_from(e).message());
   }
 }
 

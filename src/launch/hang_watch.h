@@ -24,6 +24,9 @@ class HangWatch {
   void start();
   void stop();
 
+  /// Call it before a report of a rank counts: if this process has stood still, so that reports
+  /// have waited for it, that time counts for no rank.
+  void excuse_gap();
   /// The rank at fault if `waiting` reports a lost peer: a rank behind it that has made no progress
   /// for 30 s or, if that is less, half of the job's hang_limit. A waiting rank may time out before
   /// this watch finds the hang.
@@ -31,7 +34,6 @@ class HangWatch {
 
  private:
   void wait();
-  void excuse_gap();
   void check();
   std::optional<Hang> hang_after(std::chrono::milliseconds silent,
                                  std::chrono::milliseconds still) const;

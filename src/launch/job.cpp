@@ -86,7 +86,8 @@ class Job {
       requests_.assign(fcntl(spec_.socket->fd(), F_DUPFD_CLOEXEC, 3));
       watch_requests();
     }
-    roster_.inspect(inspection_of(spec_), spec_.own_workers && !uses_gpus(spec_));
+    roster_.inspect(inspection_of(spec_), spec_.own_workers,
+                    spec_.own_workers && !uses_gpus(spec_));
     if (!spec_.hosts.empty() && !spec_.pushed_files.for_all.empty())
       roster_.push(spec_.pushed_files, folder_there(spec_), spec_.shared_file);
     roster_.limit({static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world},
@@ -245,7 +246,11 @@ class Job {
                                  order(out, err),
                                  [this](const std::string& text) { notice(text); },
                                  [this](const Error& why) { cannot_start(why); },
-                                 [this] { asio::post(io_, [this] { on_finished(); }); }};
+                                 [this, attempt = attempt_] {
+                                   asio::post(io_, [this, attempt] {
+                                     if (attempt == attempt_) on_finished();
+                                   });
+                                 }};
     is_growing_ = false;
     if (std::exchange(is_after_failure_, false)) ++restarts_;
     joined_.begin(host_names());
@@ -425,6 +430,7 @@ class Job {
 
   void kill_by(const std::string& whom) {
     killed_by_ = whom;
+    stopping_ = true;
     roster_.begin_stop();
     coordinator_->kill();
   }

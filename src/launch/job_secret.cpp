@@ -60,7 +60,8 @@ void remove_from_environment(const std::string& secret) {
 std::string secret_in_variable(const std::string& name) {
   const char* const value = std::getenv(name.c_str());
   const std::string out = value ? value : "";
-  if (!out.empty()) remove_from_environment(out);
+  if (out.size() >= kMinBytes) remove_from_environment(out);  // a word may be part of any value
+  ::unsetenv(name.c_str());
   return out;
 }
 

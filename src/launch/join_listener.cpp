@@ -11,6 +11,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/launch/hosts.h"
 
 #include "payload.h"
 #include "ports.h"
@@ -169,7 +170,8 @@ void JoinListener::welcome(const std::shared_ptr<Guest>& guest) {
   try {
     if (guest->frame[0] != static_cast<char>(MessageKind::kJoin)) refuse_payload();
     newcomer.join = decode_payload<Join>(std::string_view(guest->frame).substr(1));
-    newcomer.is_readable = newcomer.join.version == kAgentVersion;
+    newcomer.is_readable = newcomer.join.version == kAgentVersion && newcomer.join.workers >= 0 &&
+                           newcomer.join.workers <= kMaxWorkersOfHost;
   } catch (const Error&) {
     newcomer.is_readable = false;
   }

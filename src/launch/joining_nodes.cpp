@@ -30,7 +30,7 @@ std::string node_name(const Join& join, int node, const std::vector<RosterHost>&
 namespace {
 
 bool is_taken(const RosterHost& host) {
-  return host.link && host.state != State::kAway;
+  return host.link && (host.state != State::kAway || (host.is_left_out && !host.link->is_lost()));
 }
 
 constexpr std::chrono::nanoseconds kSilent = std::chrono::seconds(2);
@@ -126,10 +126,10 @@ std::string why_refused(const Join& join, const std::vector<RosterHost>& hosts) 
   if (join.node < 1 || join.node >= num_nodes)
     return fmt::format("the others of {} nodes have the numbers 1 to {}", num_nodes, num_nodes - 1);
   const RosterHost& host = hosts[static_cast<std::size_t>(join.node)];
-  if (host.is_left_out)
-    return fmt::format("{} is left out for the rest of the job: {}", host.spec.name, host.why_away);
   if (is_taken(host))
     return fmt::format("there is a node {} already: {}", join.node, host.spec.name);
+  if (host.is_left_out && host.spec.name != node_name(join, join.node, hosts))
+    return fmt::format("{} is left out for the rest of the job: {}", host.spec.name, host.why_away);
   if (join.workers > 0 && host.spec.workers > 0 && join.workers != host.spec.workers)
     return fmt::format("it starts {} worker{}, and node 0 expects {} of it", join.workers,
                        join.workers == 1 ? "" : "s", host.spec.workers);
@@ -245,7 +245,8 @@ std::int64_t JoiningNodes::first_dialled_ns(int node) {
 }
 
 void JoiningNodes::on_join(Newcomer newcomer) try {
-  const int wanted = newcomer.join.node;
+  const bool is_one = newcomer.join.node >= 0 && newcomer.join.node < std::ssize(hosts_);
+  const int wanted = is_one ? newcomer.join.node : kAnyNode;
   auto [in, out] = newcomer.carrier->start();
   const auto refuse = [&, &to = out](const std::string& why) {
     dials_.erase(wanted);
@@ -259,7 +260,7 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
     return refuse(why);
   if (exit_code_) return tell_end(newcomer, std::move(in), out);
   const std::int64_t since_ns = first_dialled_ns(wanted);
-  if (wanted == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
+  if (newcomer.join.node == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
   if (may_replace(newcomer.join, hosts_, since_ns)) return;  // it dials again
   if (const std::string why = why_refused(newcomer.join, hosts_); !why.empty()) return refuse(why);
   dials_.erase(wanted);

@@ -80,7 +80,7 @@ class JoiningNodes {
   /// all have acknowledged it, or after `limit`. The nodes end when this process ends, which may
   /// print its report before.
   void dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done);
-  bool is_dismissing() const { return dismissed_ != nullptr; }
+  bool has_job_ended() const { return exit_code_.has_value(); }
   /// Call it when a host has acknowledged the end, or is lost.
   void check_dismissed();
 

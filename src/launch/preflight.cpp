@@ -130,7 +130,7 @@ class Checker {
     if (facts.shm_free_bytes < shm)
       notice(
           fmt::format("on host {} /dev/shm has {} MiB free, and {} workers that share memory may "
-                      "need {} (docker run --shm-size 1g, or --ipc host)",
+                      "need {} MiB (docker run --shm-size 1g, or --ipc host)",
                       host.spec.name, facts.shm_free_bytes / kMiB, host.spec.workers, shm / kMiB));
   }
 

@@ -16,7 +16,9 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
 
+#include "job_signals.h"
 #include "look_at_host.h"
+#include "payload.h"
 #include "roster_texts.h"
 
 namespace hgt {
@@ -52,7 +54,8 @@ Roster::Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseco
       timer_(io),
       return_timer_(io) {}
 
-void Roster::inspect(Inspect wanted, bool own_cpu_workers) {
+void Roster::inspect(Inspect wanted, bool own_workers, bool own_cpu_workers) {
+  own_workers_ = own_workers;
   inspection_ = std::move(wanted);
   own_cpu_workers_ = own_cpu_workers;
 }
@@ -123,6 +126,7 @@ void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvou
       JoiningNodes::Events{[this](Host& host) { return lets_join(host); },
                            [this](Host& host, OwnedFd in, OwnedFd out) {
                              connect(host, std::move(in), std::move(out));
+                             if (host.is_left_out) keep_out(host);
                            },
                            [this](Host& host, const std::string& why) { on_unusable(host, why); },
                            events_.notice});
@@ -150,6 +154,7 @@ void Roster::disconnect(Host& host) {
   next.was_set_aside = host.was_set_aside;
   next.not_before = host.not_before;
   next.lacks = host.lacks;
+  next.fenced_ns = host.fenced_ns;
   if (host.is_left_out) next.why_away = host.why_away;
   if (host.ssh) host.ssh->close();
   if (host.pause) host.pause->cancel();
@@ -168,9 +173,9 @@ void Roster::gather() {
   std::vector<std::string> lost;
   for (const RankRange& range : ranks_.world()) {
     const Host& host = hosts_[range.host];
-    if (host.state != State::kAway || host.is_left_out || !host.link) continue;
+    if (host.fenced_ns == 0) continue;
     lost.push_back(host.spec.name);
-    fence_ns = std::max(fence_ns, host.link->fenced_ns());
+    fence_ns = std::max(fence_ns, host.fenced_ns);
   }
   if (lost.empty()) {
     if (nodes_) nodes_->start_waiting();
@@ -182,31 +187,42 @@ void Roster::gather() {
                   std::ceil(std::chrono::duration<double>(wait).count()), fmt::join(lost, ", ")));
   phase_ = Phase::kFenced;
   timer_.expires_after(wait);
-  timer_.async_wait([this, lost](const std::error_code& error) {
-    if (error) return;
+  timer_.async_wait([this](const std::error_code& error) {
+    if (error || is_stopping_) return;
     phase_ = Phase::kGathering;
     assign_spares();
     if (ranks_.has_range_of(State::kAway)) call_away();
     if (nodes_) nodes_->start_waiting();
     if (nodes_ && !could_run())
       events_.notice(fmt::format("too few nodes are left: waiting up to {} s for {} to join again",
-                                 nodes_->join_timeout().count(), fmt::join(lost, ", ")));
+                                 nodes_->join_timeout().count(), fmt::join(lost_nodes(), ", ")));
     check_ready();
   });
+}
+
+/// Those that may join again.
+std::vector<std::string> Roster::lost_nodes() const {
+  std::vector<std::string> names;
+  for (const Host& host : hosts_)
+    if (host.fenced_ns != 0 && !host.is_left_out) names.push_back(host.spec.name);
+  return names;
 }
 
 void Roster::leave_out(const std::string& name, const std::string& why) {
   for (Host& host : hosts_) {
     if (host.spec.name != name) continue;
     events_.notice(fmt::format("{} is left out for the rest of the job: {}", title_of(host), why));
-    if (host.ssh)
-      disconnect(host);
-    else if (host.carrier)
-      host.link->send(LeftOut{why});
+    if (host.ssh) disconnect(host);
     host.is_left_out = host.is_reported = true;
     host.why_away = why;
-    host.state = State::kAway;
+    keep_out(host);
   }
+}
+
+/// A node stays until the job ends, so that it ends with the job's exit code.
+void Roster::keep_out(Host& host) {
+  if (host.carrier) host.link->send(LeftOut{host.why_away});
+  host.state = State::kAway;
 }
 
 void Roster::set_aside(const std::string& name, const std::string& why) {
@@ -261,10 +277,11 @@ void Roster::limit_answer(Host& host) {
 void Roster::on_frame(Host& host, const Frame& frame) {
   if (frame.kind == MessageKind::kSignalReceived) {
     const int signal = decode_payload<SignalReceived>(frame.payload).signal;
+    if (!sigabbrev_np(signal)) refuse_payload();
     if (has_begun_ ? ranks_.runs_ranks(host) : ranks_.has_range(host))
       return events_.signal(host.spec.name, signal);
-    if (signal == SIGUSR2) return;  // it asks for a checkpoint
-    disconnect(host);               // nothing of the job is on it
+    if (!exit_code_without_ranks(signal, own_workers_)) return;
+    disconnect(host);  // nothing of the job is on it
     return on_unusable(host, fmt::format("SIG{} came there", sigabbrev_np(signal)));
   }
   if (frame.kind == MessageKind::kJobEnded) {
@@ -287,6 +304,8 @@ void Roster::on_frame(Host& host, const Frame& frame) {
 void Roster::on_hello(Host& host, const AgentHello& hello) {
   if (std::exchange(host.has_said_hello, true))
     throw Error(ErrorKind::kPeer, "it sent a second hello");
+  if (host.is_left_out) return;
+  if (hello.gpus < 0 || hello.gpus > kMaxWorkersOfHost) refuse_payload();
   if (hello.version != kAgentVersion)
     return on_unusable(host, "its hgtrain has another version than this one");
   if (hello.gpus < host.spec.min_gpus)
@@ -309,6 +328,7 @@ void Roster::on_facts(Host& host, const HostFacts& facts) {
   if (has_begun_ || (host.ssh && !ranks_.has_range(host)))
     if (const std::string lacks = why_lacking(host); !lacks.empty()) return put_aside(host, lacks);
   host.state = State::kHere;
+  host.fenced_ns = 0;
   host.lacks.clear();
   ranks_.count_workers();
   if (std::exchange(host.is_reported, false) && phase_ == Phase::kReady)
@@ -340,8 +360,9 @@ void Roster::on_lost(Host& host, const std::string& why) {
   const std::string said = host.ssh ? host.ssh->last_words() : "";
   const std::string reason = !said.empty() ? said : how.empty() ? why : why + ": " + how;
   if (host.ssh) host.ssh->kill();
+  host.fenced_ns = host.link->fenced_ns();
   host.knows_end = !nodes_ || !nodes_->dials_again(host);
-  if (nodes_ && nodes_->is_dismissing()) return nodes_->check_dismissed();
+  if (nodes_ && nodes_->has_job_ended()) return nodes_->check_dismissed();
   if (nodes_ && phase_ != Phase::kReady && host.state != State::kAway) {
     events_.notice(fmt::format(
         "host {} has left {}: {}; it may join again", host.spec.name,
@@ -379,6 +400,9 @@ std::string Roster::why_lacking(const Host& host) const {
 /// The host answers, but cannot run ranks now. It is called again like one that does not answer; a
 /// node would not dial again.
 void Roster::put_aside(Host& host, const std::string& lacks) {
+  if (nodes_ && is_of_launcher(host))
+    return events_.unusable(
+        Error(ErrorKind::kDevice, fmt::format("{} cannot be used: {}", title_of(host), lacks)));
   if (host.carrier && has_begun_) {
     leave_out(host.spec.name, lacks);
     return check_ready();
@@ -400,7 +424,8 @@ void Roster::assign_spares() {
 
 /// Whether a node that dials can be this host now.
 bool Roster::lets_join(Host& host) {
-  if (host.state != State::kAway) return true;
+  if (host.is_left_out) disconnect(host);
+  if (host.is_left_out || host.state != State::kAway) return true;
   if (patience_.count() == 0 || phase_ == Phase::kFenced || host.is_left_out || !is_clear(host))
     return false;
   host.not_before = {};  // nobody calls it: it comes by itself
@@ -410,7 +435,7 @@ bool Roster::lets_join(Host& host) {
 
 /// Nothing of the job can be left on the host, which is away.
 bool Roster::is_clear(const Host& host) const {
-  return !ranks_.runs_ranks(host) && (!host.link || host.link->fenced_ns() < now_ns());
+  return !ranks_.runs_ranks(host) && host.fenced_ns < now_ns();
 }
 
 /// Whether the hosts that have answered are enough, although others have not.
@@ -508,7 +533,7 @@ void Roster::wait_for_hosts() {
         text_of_waiting(hosts_, left, nodes_ ? std::chrono::nanoseconds(0) : call_period_));
   timer_.expires_after(std::min(left, call_period_));
   timer_.async_wait([this](const std::error_code& error) {
-    if (error || phase_ == Phase::kReady) return;
+    if (error || is_stopping_ || phase_ == Phase::kReady) return;
     call_away();
     check_ready();
   });
@@ -538,6 +563,9 @@ bool Roster::is_of_launcher(const Host& host) const {
 }
 
 void Roster::dismiss(int exit_code, std::function<void()> done) {
+  begin_stop();
+  timer_.cancel();
+  return_timer_.cancel();
   if (!nodes_) return done();
   nodes_->dismiss(exit_code, kDismissLimit, std::move(done));
 }

@@ -51,8 +51,8 @@ class Roster {
   Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseconds lease, Events events);
 
   /// Sets what the hosts of a job on several hosts are asked before the first attempt, and whether
-  /// the workers are hgtrain's own on CPUs (check_hosts()). Call it first.
-  void inspect(Inspect wanted, bool own_cpu_workers);
+  /// the workers are hgtrain's own, and on CPUs (check_hosts()). Call it first.
+  void inspect(Inspect wanted, bool own_workers, bool own_cpu_workers);
   /// Sets the files that each host must have before it runs ranks. Relative paths are below
   /// `folder` or, if that is "", below the agent's working folder. Hosts on this machine have them
   /// already. Error(kData) if a file cannot be read.
@@ -128,10 +128,12 @@ class Roster {
   void on_unusable(Host& host, const std::string& why);
   std::string why_lacking(const Host& host) const;
   void put_aside(Host& host, const std::string& lacks);
+  void keep_out(Host& host);
   bool lets_join(Host& host);
   bool is_clear(const Host& host) const;
   bool is_of_launcher(const Host& host) const;
   bool could_run() const;
+  std::vector<std::string> lost_nodes() const;
   void check_ready();
   void begin();
   bool have_files();
@@ -151,7 +153,7 @@ class Roster {
   std::vector<Host> hosts_;
   RankAssignment ranks_{hosts_};
   Inspect inspection_;
-  bool own_cpu_workers_ = false;
+  bool own_workers_ = false, own_cpu_workers_ = false;
   std::optional<FileSender> files_;
   std::set<std::string> reported_;  // findings about hosts that were reported
   std::chrono::nanoseconds patience_{0};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,7 @@ struct RosterHost {
   std::optional<HostFacts> facts;
   std::string why_away;
   std::string lacks;           ///< why it could not run ranks, although it answered, the last time
+  std::int64_t fenced_ns = 0;  ///< if it is lost: AgentLink::fenced_ns()
   bool is_left_out = false;    ///< Roster::leave_out()
   bool was_set_aside = false;  ///< Roster::set_aside()
   bool is_reported = false;    ///< its loss was reported to the user

@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <spawn.h>
@@ -20,9 +19,8 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/wire/job_key.h"
 
+#include "environment.h"
 #include "ssh_failure.h"
-
-extern char** environ;
 
 namespace hgt {
 namespace {
@@ -110,9 +108,14 @@ SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& 
       prompt_timer_(io) {
   Pipe in(host.name), out(host.name), errors(host.name);
   std::vector<std::string> words = ssh_command(host, program_, nonce_, purpose, connect_limit);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  std::vector<std::string> environment =
+      full_environment({}, {{"SSH_ASKPASS_REQUIRE", "never"}});  // no window asks for a password
+  const auto pointers_to = [](std::vector<std::string>& texts) {
+    std::vector<char*> out;
+    for (std::string& text : texts) out.push_back(text.data());
+    out.push_back(nullptr);
+    return out;
+  };
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, in.read_end.get(), 0);
@@ -124,8 +127,8 @@ SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& 
   sigfillset(&all);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF);
-  ::setenv("SSH_ASKPASS_REQUIRE", "never", 1);  // no window asks for a password
-  const int result = posix_spawnp(&pid_, "ssh", &files, &attributes, argv.data(), environ);
+  const int result = posix_spawnp(&pid_, "ssh", &files, &attributes, pointers_to(words).data(),
+                                  pointers_to(environment).data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (result != 0) {

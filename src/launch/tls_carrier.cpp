@@ -6,6 +6,7 @@
 
 #include <asio/local/connect_pair.hpp>
 #include <asio/write.hpp>
+#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 
@@ -21,12 +22,16 @@ void TlsCarrier::leave_open() {
 
 std::pair<OwnedFd, OwnedFd> TlsCarrier::start() {
   asio::local::stream_protocol::socket theirs(stream_->get_executor());
-  asio::local::connect_pair(local_, theirs);
+  const auto refuse = [](const std::string& what, const std::string& why) {
+    throw Error(ErrorKind::kDevice, fmt::format("cannot {} a socket: {}", what, why),
+                "too many files are open; raise the limit with `ulimit -n`");
+  };
+  std::error_code error;
+  asio::local::connect_pair(local_, theirs, error);
+  if (error) refuse("make", error.message());
   OwnedFd in(fcntl(theirs.native_handle(), F_DUPFD_CLOEXEC, 3));
   OwnedFd out(fcntl(theirs.native_handle(), F_DUPFD_CLOEXEC, 3));
-  if (in.get() < 0 || out.get() < 0)
-    throw Error(ErrorKind::kDevice, std::string("cannot copy a socket: ") + std::strerror(errno),
-                "too many files are open; raise the limit with `ulimit -n`");
+  if (in.get() < 0 || out.get() < 0) refuse("copy", std::strerror(errno));
   receive();
   send();
   return {std::move(in), std::move(out)};

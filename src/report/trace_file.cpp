@@ -71,7 +71,7 @@ void append_event(std::string& text, int rank, std::size_t thread, const SpanRec
 
 /// The zero of the monotonic clock since 1970, by which traces of several hosts can be aligned.
 nlohmann::json clock_json() {
-  return {{"clock", "CLOCK_MONOTONIC of " + host_name()},
+  return {{"clock", "CLOCK_BOOTTIME of " + host_name()},
           {"clock_zero_unix_us", clock_zero_ns() / 1000}};
 }
 

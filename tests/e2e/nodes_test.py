@@ -39,6 +39,15 @@ class NodesTest(HostsCase):
         self.assertEqual([process.returncode for process in processes], [exit_code] * len(processes), ends)
         return ends
 
+    def read_until(self, stream, text):
+        """The line that contains it."""
+        said = ''
+        for line in stream:
+            said += line
+            if text in line:
+                return line
+        self.fail(said)
+
     def start_nodes(self, *args, **options):
         """Of a and b, their processes; b is started first."""
         return [self.start_node(node, *args, **options) for node in (1, 0)][::-1]
@@ -195,6 +204,12 @@ class NodesTest(HostsCase):
             self.assertEqual(process.returncode, 143, err)
         self.assertLess(time.monotonic() - start, 9)
 
+    def test_a_job_whose_node_0_cannot_run_ranks_ends_although_others_could(self):
+        node = self.start_node(0, '--num_gpus', '64', '--', 'true', flags=('--nnodes', '1:2'))
+        err = node.communicate(timeout=60)[1]
+        self.assertIn('host a cannot be used: programs see ', err)
+        self.assertEqual(node.returncode, 3, err)
+
     def test_a_spare_node_takes_the_ranks_of_a_lost_one(self):
         show = 'echo $TORCHELASTIC_RESTART_COUNT $RANK $(hostname); [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000'
         nodes = [self.start_node(node, '--', 'sh', '-c', show, flags=('--hosts', 'a:1,b:1,c:1', '--no_ssh', '--nnodes', '2:2'))
@@ -210,7 +225,7 @@ class NodesTest(HostsCase):
     def test_a_node_that_comes_back_without_what_the_job_needs_is_left_out(self):
         logs = self.work / 'logs'
         logs.mkdir()
-        show = 'echo $TORCHELASTIC_RESTART_COUNT $RANK $(hostname); [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000'
+        show = 'echo $TORCHELASTIC_RESTART_COUNT $RANK $(hostname); until [ $TORCHELASTIC_RESTART_COUNT = 1 -a -e end ]; do sleep 0.1; done'
 
         def start(node, before='true'):
             return self.start_node(node, '--max_restarts', '1', '--log_dir', logs, '--', 'sh', '-c', show, flags=('--nnodes', '1:2'), before=before)
@@ -220,6 +235,14 @@ class NodesTest(HostsCase):
         second.kill()
         second.communicate()
         second = start(1, before=f'mount -t tmpfs -o ro tmpfs {logs}')
+        left_out = 'this node is left out for the rest of the job: on host b logs cannot be written'
+        self.read_until(second.stderr, left_out)
+        second.send_signal(signal.SIGSTOP)
+        time.sleep(16)
+        second.send_signal(signal.SIGCONT)
+        self.assertIn('node 0 at', self.read_until(second.stderr, 'is lost'))
+        self.read_until(second.stderr, left_out)
+        (self.work / 'end').touch()
         (out, err), _ = [node.communicate(timeout=120) for node in (first, second)]
         self.assertIn('host b is left out for the rest of the job: on host b logs cannot be written', err)
         self.assertEqual((out, [first.returncode, second.returncode]), ('1 0 a\n', [0, 0]), err)

@@ -31,6 +31,18 @@ TEST_CASE("a job secret comes from a private file, or from a variable that no wo
   CHECK(getenv("LIST_OF_MPIRUN") == nullptr);
 }
 
+TEST_CASE("a variable that is too short for a secret takes no other variable with it") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "secret";
+  std::ofstream(path) << "0123456789abcdef\n";
+  chmod(path.c_str(), 0600);
+  setenv("HGTRAIN_JOB_SECRET", "a", 1);
+  setenv("OTHER", "has an a", 1);
+  CHECK(take_job_secret({.job_secret_file = path}) == "0123456789abcdef");
+  CHECK(getenv("HGTRAIN_JOB_SECRET") == nullptr);
+  CHECK(std::string(getenv("OTHER")) == "has an a");
+}
+
 TEST_CASE("a job secret that is missing, short or readable by others is refused") {
   const TemporaryFolder folder;
   const std::string path = folder / "secret";

@@ -119,7 +119,7 @@ TEST_CASE("locked memory counts if there is InfiniBand, /dev/shm if workers shar
   CHECK(found({a}, true) == "");
   CHECK(found({a}) ==
         "on host a /dev/shm has 64 MiB free, and 8 workers that share memory may need "
-        "256 (docker run --shm-size 1g, or --ipc host)\n");
+        "256 MiB (docker run --shm-size 1g, or --ipc host)\n");
   a.spec.workers = 1;
   CHECK(found({a}) == "");
 }
@@ -131,7 +131,7 @@ TEST_CASE("a disk that is full or read-only is an error, and one with little roo
   a.facts.disk_free_bytes = 600 << 10;
   CHECK(found({a}) ==
         "error: on host a logs cannot be written: /runs is on a disk with 600 KiB free, and logs "
-        "need 1024\n");
+        "need 1024 KiB\n");
   a.facts.disk_free_bytes = 0;
   CHECK(found({a}) == "error: on host a logs cannot be written: /runs is on a disk that is full\n");
   a.facts.disk_is_read_only = true;

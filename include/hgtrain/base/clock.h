@@ -2,14 +2,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 
 namespace hgt {
 
-/// Nanoseconds of the monotonic clock, for durations only.
+/// Nanoseconds of a clock that never goes back, and that also counts the time for which the machine
+/// is suspended (steady_clock does not). For durations only.
 inline std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 /// Nanoseconds from 1970 to the zero of now_ns(), by the clock of this machine as it is set now.
