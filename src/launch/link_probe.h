@@ -36,8 +36,8 @@ class LinkListener {
   std::thread thread_;
 };
 
-/// Measures the link to a LinkListener. Blocks for about half a second, at most for ten.
-/// Error(kPeer) says why it cannot.
+/// Measures the link to a LinkListener. Blocks for about half a second; each of its 20 round trips
+/// may take 3 s. Error(kPeer) says why it cannot.
 LinkFigures measure_link(const std::string& address, int port, const std::string& token);
 
 }  // namespace hgt

@@ -165,8 +165,8 @@ std::string program_of_environment(const JobSpec& spec);
 /// cannot start at all: because of the program (kConfig), the port or the system's limits
 /// (kDevice), or the log folder (kData; kConfig if that is a file).
 ///
-/// Signals while it runs: SIGTERM, SIGINT, SIGHUP and SIGUSR1 stop the job, and SIGUSR2 requests a
-/// checkpoint. If the program is not hgtrain's, each of these and SIGQUIT is passed on to it
+/// Signals while it runs: SIGTERM, SIGINT, SIGHUP, SIGQUIT and SIGUSR1 stop the job, and SIGUSR2
+/// requests a checkpoint. If the program is not hgtrain's, each of these is passed on to it
 /// instead. A second SIGINT kills the job. On return the previous signal handlers are restored.
 ///
 /// While it runs, std::cerr never blocks, so a console that nobody reads (a stopped terminal, a

@@ -36,9 +36,10 @@ struct SurveyResult {
 
 /// Connects to the hosts by ssh as a job does, asks each for its facts and its `hgtrain doctor`,
 /// and disconnects; nothing is started there. Blocks until each host has answered or cannot be
-/// used. A host has 30 s to start the agent and a minute to answer. With links, each pair of hosts
-/// measures the connection for about half a second, and no host is in two pairs at a time. `notice`
-/// gets a line for each host that gets a copy of this program. Error(kDevice) if there is no ssh.
+/// used. A host has 30 s to start the agent, and is lost if it is silent for a minute after that.
+/// With links, each pair of hosts measures the connection for about half a second, and no host is
+/// in two pairs at a time. `notice` gets a line for each host that gets a copy of this program.
+/// Error(kDevice) if there is no ssh.
 SurveyResult survey_hosts(const std::vector<JobHost>& hosts, bool with_links,
                           const std::function<void(const std::string& text)>& notice);
 
