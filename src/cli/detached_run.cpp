@@ -34,11 +34,11 @@ bool is_known_here(const std::string& run) {
          run_status(run).at("state") != "unknown";
 }
 
-/// The run in the folder, if this machine has started it on a host, which knows more of it.
+/// The run in the folder, if --detach has started it on a host, which knows more of it.
 std::optional<DetachedRun> run_elsewhere(const std::string& run) {
   if (received_command()) return std::nullopt;
   std::optional<DetachedRun> there = read_detached_run(run);
-  return there && there->from == host_name() && !is_known_here(run) ? there : std::nullopt;
+  return there && !is_known_here(run) ? there : std::nullopt;
 }
 
 }  // namespace
@@ -97,7 +97,10 @@ std::optional<int> run_on_host_of(const std::string& run, const std::string& com
     return run_remotely(std::move(remote), there->host,
                         [](const std::string& text) { tell("hgtrain: {}\n", text); });
   } catch (Error& e) {
-    e.in(fmt::format("{}, a run that --detach has started on host {}", run, there->host.name));
+    const std::string from =
+        there->from == host_name() ? "" : ", in a command on " + there->from + ",";
+    e.in(fmt::format("{}, a run that --detach{} has started on host {}", run, from,
+                     there->host.name));
     throw;
   }
 }

@@ -112,7 +112,7 @@ Detachment::~Detachment() {
 }
 
 void Detachment::start(const std::string& folder, const std::string& file) {
-  if (!is_wanted() || std::exchange(has_started_, true)) return;
+  if (!is_wanted() || std::exchange(is_decided_, true)) return;
   const RemoteCommand* const received = received_command();
   tell(
       "detached: the run continues {0}\n"

@@ -21,10 +21,12 @@ class Detachment {
   /// exit. From now on, output is appended to `file`, or lost if that cannot be opened. Later calls
   /// do nothing.
   void start(const std::string& folder, const std::string& file);
+  /// The job is about to end: the parent waits for that, and start() does nothing.
+  void stay() { is_decided_ = true; }
 
  private:
-  int started_fd_ = -1;  // the parent waits for a byte
-  bool has_started_ = false;
+  int started_fd_ = -1;      // the parent waits for a byte
+  bool is_decided_ = false;  // whether it starts
 };
 
 /// Error(kConfig) if `detach` is set for a dry run, or for a job whose nodes were started one by

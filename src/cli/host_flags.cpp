@@ -180,10 +180,11 @@ std::vector<std::string> mpirun_command(const std::vector<JobHost>& hosts,
   return out;
 }
 
-/// Replaces this process by the program of a package.
+/// Replaces this process by the program of a package. mpirun is called by its name, because it
+/// takes its path for --prefix, and puts that in front of PATH on each host.
 [[noreturn]] void become(std::vector<std::string> command, const char* package) {
   try {
-    command[0] = find_program(command[0], variable("PATH"));
+    find_program(command[0], variable("PATH"));
   } catch (const Error& e) {
     throw Error(
         ErrorKind::kConfig, e.message(),

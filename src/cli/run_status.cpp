@@ -153,6 +153,7 @@ nlohmann::json ended_status(const nlohmann::json& file) {
     const std::string host = text_at(launcher, "host");
     state = host.empty() || host == host_name() ? "killed" : "unknown";
   }
+  if (state.empty()) state = "unknown";
   nlohmann::json status{{"state", state}};
   for (const char* key : {"reason", "exit_code", "restarts", "last_checkpoint", "ended_at"})
     if (file.contains(key)) status[key] = file[key];
@@ -203,6 +204,7 @@ std::string outcome_line(const nlohmann::json& status) {
   const nlohmann::json launcher = object_at(status, "launcher");
   const std::string host = text_at(launcher, "host");
   if (line == "killed") return "killed: its launcher ended without reporting how";
+  if (line == "unknown" && host.empty()) return "unknown: its run.json says nothing of it";
   if (line == "unknown") return fmt::format("unknown: its launcher ran on {0}; ask on {0}", host);
   if (is_running(status))
     return fmt::format("{}, by the launcher with pid {} on {}", line, count_at(launcher, "pid"),

@@ -1,5 +1,7 @@
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job_client.h"
 
@@ -32,6 +34,9 @@ class Stop final : public Command {
       launcher->wait_for_end();
     }
     const nlohmann::json status = run_status(folder);
+    if (status.at("state") == "unknown")
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("{} cannot be stopped from here: {}", folder, outcome_line(status)));
     say("{}: {}\n", folder, outcome_line(status));
     return 0;
   }

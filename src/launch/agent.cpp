@@ -67,12 +67,7 @@ Agent::Agent(Context context, OwnedFd in, OwnedFd out)
             [this] {
               if (ranks_) ranks_->resume_output();
             }),
-      lease_(context_.io, link_, "the launcher", Lease::Standstill::kCounts,
-             [this] {
-               link_.close();
-               on_stream_ended(fmt::format("nothing has come from it for {:g} s",
-                                           std::chrono::duration<double>(lease_.length()).count()));
-             }),
+      lease_(context_.io, link_, "the launcher", Lease::Standstill::kCounts, [this] { give_up(); }),
       end_timer_(context_.io) {
   if (context_.lease.count() > 0) lease_.start(context_.lease);
 }
@@ -245,13 +240,29 @@ void Agent::spawn(const Spawn& order) {
                               port_ ? port_->number() : 0,
                               [this] {
                                 if (why_ended_) end_now();
-                              }};
+                              },
+                              [this] { give_up(); }};
   ranks_ = std::make_unique<LocalRanks>(std::move(context), order);
   try {
     ranks_->start();
   } catch (const Error& e) {
     link_.send(not_spawned(order.attempt, e));
   }
+}
+
+/// The coordinator is silent, or has given this agent up, because this process stood still.
+void Agent::give_up() {
+  if (why_ended_) return;
+  link_.close();
+  const auto seconds = [](std::chrono::nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  // The guards of ranks count from its last beat, so they may be a second earlier.
+  const bool stood_still = lease_.standstill() >= lease_.length() * 4 / 5;
+  on_stream_ended(
+      stood_still
+          ? fmt::format("this process was stopped for {:.0f} s", seconds(lease_.standstill()))
+          : fmt::format("nothing has come from it for {:g} s", seconds(lease_.length())));
 }
 
 /// Without a coordinator nobody can say that the job is wanted: there is no grace.

@@ -87,6 +87,7 @@ class Agent {
 
   void on_frame(const Frame& frame);
   void answer_inspection();
+  void give_up();
   void on_stream_ended(const std::string& why);
   void receive_files(const PushFiles& order);
   FileReceiver& files();

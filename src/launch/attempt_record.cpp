@@ -54,13 +54,22 @@ bool failed_too(const AttemptRecord& attempt, const RankView& rank, const Failur
           WEXITSTATUS(rank.end->wait_status) == failure.exit_code);
 }
 
-/// Whether PyTorch's Gloo could not connect to the address of a loopback.
-bool is_of_gloo_on_loopback(const std::vector<std::string>& lines) {
+/// What to do about a failure of PyTorch's connections between hosts; "" if `lines` name none.
+/// `interface`: of the network in which the hosts reach each other.
+std::string hint_for_torch(const std::vector<std::string>& lines, const std::string& interface) {
   const auto has = [&](std::string_view text) {
     return std::ranges::any_of(
         lines, [&](const std::string& line) { return line.find(text) != std::string::npos; });
   };
-  return has("connectFullMesh failed") && has("127.");
+  if (has("connectFullMesh failed") && has("127."))
+    return fmt::format(
+        "the host's own name gives Gloo its loopback address, where other hosts cannot reach it: "
+        "write iface={0} into the hostfile, or use --env GLOO_SOCKET_IFNAME={0}",
+        interface.empty() ? "NAME" : interface);
+  if (has("client socket has timed out"))
+    return "a firewall between the hosts may close the ports that programs choose; hgtrain doctor "
+           "--links, with these hosts, measures each way";
+  return "";
 }
 
 void describe_rank(const AttemptRecord& attempt, const Failure& failure, Verdict& out) {
@@ -76,11 +85,8 @@ void describe_rank(const AttemptRecord& attempt, const Failure& failure, Verdict
         "--master_port "
         "chooses another",
         attempt.port_user, attempt.master_port);
-  if (!spec.own_workers && out.hint.empty() && attempt.hosts.size() > 1 &&
-      is_of_gloo_on_loopback(rank.last_lines))
-    out.hint =
-        "the host's own name gives Gloo its loopback address, where other hosts cannot reach it: "
-        "write iface=NAME into the hostfile, or use --env GLOO_SOCKET_IFNAME=NAME";
+  if (!spec.own_workers && out.hint.empty() && attempt.hosts.size() > 1)
+    out.hint = hint_for_torch(rank.last_lines, attempt.hosts[rank.host].interface);
   if (!spec.own_workers)
     out.last_lines = rank.last_lines;
   else if (failure.message.empty())  // its own words say it better than its log

@@ -25,6 +25,7 @@ namespace hgt {
 namespace {
 
 constexpr std::chrono::seconds kSilent{2};
+constexpr std::chrono::seconds kLongEnd{2};  // of the other ranks after a failure
 
 /// "type must be string" of "[json.exception.type_error.302] type must be string".
 std::string_view reason_in(std::string_view json_error) {
@@ -40,7 +41,8 @@ Coordinator::Coordinator(Context context, std::vector<HostRanks> hosts, int numb
       record_{spec_, static_cast<std::uint32_t>(number), std::move(hosts),
               std::vector<RankView>(static_cast<std::size_t>(spec_.num_workers))},
       stages_(context_.io, record_, [this](Stage stage) { on_stage(stage); }),
-      hang_watch_(context_.io, record_, [this](const Hang& hang) { on_hang(hang); }) {
+      hang_watch_(context_.io, record_, [this](const Hang& hang) { on_hang(hang); }),
+      announcement_(context_.io) {
   for (std::size_t host = 0; host < hosts_.size(); ++host) {
     const HostRanks& place = hosts_[host];
     for (int rank = place.first_rank; rank < place.first_rank + place.num_ranks; ++rank) {
@@ -100,9 +102,23 @@ void Coordinator::spawn(const PortReserved& master) {
 
 void Coordinator::on_stage(Stage stage) {
   if (stage >= Stage::kAborting) hang_watch_.stop();
+  if (stage == Stage::kAborting) announce_failure();
   if (stage != Stage::kFinished) return;
   if (!are_gone()) context_.notice("some processes cannot be killed: they are stuck in the kernel");
   context_.finished();
+}
+
+/// The report comes when all ranks have ended, which may take a while.
+void Coordinator::announce_failure() {
+  announcement_.expires_after(kLongEnd);
+  announcement_.async_wait([this](const std::error_code& error) {
+    const Failure* const failure = error ? nullptr : first_failure(record_.failures);
+    if (!failure || stages_.stage() >= Stage::kKilling) return;
+    context_.notice(
+        fmt::format("{} {}; waiting up to {:g} s for the other ranks to end", failure->culprit(),
+                    failure->message.empty() ? failure->reason : "failed: " + failure->message,
+                    std::chrono::duration<double>(spec_.grace).count()));
+  });
 }
 
 void Coordinator::stop(int signal, const std::string& by) {
@@ -143,6 +159,7 @@ void Coordinator::relay(int signal, MessageKind command) {
 void Coordinator::close() {
   stages_.cancel();
   hang_watch_.stop();
+  announcement_.cancel();
 }
 
 void Coordinator::kill() {

@@ -103,6 +103,7 @@ class Coordinator {
   bool has_ranks(const AgentLink& link) const;  ///< that are not gone
   bool are_gone() const;                        ///< all ranks
   void on_stage(Stage stage);
+  void announce_failure();
   void end_connecting();
   void on_hang(const Hang& hang);
   void blame_straggler(const RankView& waiting);
@@ -118,6 +119,7 @@ class Coordinator {
   const RankCommands commands_{record_};
   StopStages stages_;
   HangWatch hang_watch_;
+  asio::steady_timer announcement_;
   std::optional<Unstarted> unstarted_;
   bool spawned_ = false;  // the agents were asked to start
   bool started_ = false;  // a rank has said that it can train

@@ -114,6 +114,7 @@ class Guard {
   /// about this time, gives it up as silent, and does not see its connection end for no reason.
   [[noreturn]] void end_with_parent() {
     constexpr unsigned kLaterSeconds = 5;
+    is_lease_over_ = true;
     kill_all();
     if (parent_ >= 0) {
       sleep(kLaterSeconds);
@@ -140,7 +141,7 @@ class Guard {
     if (pid <= 0) return false;
     if (pid == worker_) {
       ended_ = true;
-      const WorkerEnd end{status, usage.ru_maxrss, now_ns()};
+      const WorkerEnd end{status, usage.ru_maxrss, now_ns(), is_lease_over_};
       (void)!send(kLifelineFd, &end, sizeof end, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     return true;
@@ -152,6 +153,7 @@ class Guard {
   const int children_ = open_children();
   std::int64_t heard_ns_ = now_ns();
   bool ended_ = false;
+  bool is_lease_over_ = false;
 };
 
 /// Moves the prepared descriptors to 0-5 and closes all others, also those of other workers.

@@ -20,7 +20,8 @@ inline constexpr std::chrono::seconds kGuardLimit{5};
 struct WorkerEnd {
   int wait_status = 0;  ///< as wait(2) gives it
   std::int64_t max_rss_kib = 0;
-  std::int64_t at_ns = 0;  ///< now_ns() when it was noticed
+  std::int64_t at_ns = 0;     ///< now_ns() when it was noticed
+  bool by_lease_end = false;  ///< the guard has killed it, because the lease was over
 };
 
 /// A worker and the guard above it, with this process's ends of their streams (all non-blocking).

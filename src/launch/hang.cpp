@@ -31,6 +31,9 @@ constexpr int kFirstSteps = 3;
 constexpr int kTimesAsLong = 10;
 constexpr std::chrono::seconds kMinBudget{5};  // some heartbeats
 
+constexpr const char* kLookForStopper =
+    "look for what has stopped the process: kill -STOP, or a scheduler that suspends jobs";
+
 bool is_in_step(const Heartbeat& beat) {
   const std::array phases{kForwardPhase, kBackwardPhase, kUpdatePhase, kStepEndPhase};
   return std::ranges::find(phases, beat.phase) != phases.end();
@@ -134,7 +137,8 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
       hung->rank,
       fmt::format("no progress for {:.0f} s: rank {} is {}{}", seconds(now_ns - hung->changed_ns),
                   hung->rank, place(hung->last), place_of_other(furthest_other(pulses, *hung))),
-      all_wait
+      hung->stopped ? kLookForStopper
+      : all_wait
           ? "every rank waits, so the network between their hosts may be cut: hgtrain "
             "doctor --links, with these hosts, measures it; the log of each rank ends with the "
             "functions that its threads are in"
@@ -148,11 +152,10 @@ std::optional<Hang> find_stopped(std::span<const Pulse> pulses, std::int64_t now
   const auto first = std::ranges::min_element(pulses, {}, &Pulse::heard_ns);
   if (first == pulses.end() || now_ns - first->heard_ns < std::chrono::nanoseconds(limit).count())
     return std::nullopt;
-  return Hang{
-      first->rank,
-      fmt::format("rank {} has been stopped by a signal for {:.0f} s", first->rank,
-                  seconds(now_ns - first->heard_ns)),
-      "look for what has stopped the process: kill -STOP, or a scheduler that suspends jobs"};
+  return Hang{first->rank,
+              fmt::format("rank {} has been stopped by a signal for {:.0f} s", first->rank,
+                          seconds(now_ns - first->heard_ns)),
+              kLookForStopper};
 }
 
 }  // namespace hgt

@@ -251,7 +251,7 @@ void take_workers(std::int64_t workers, std::vector<JobHost>& hosts) {
     if (host.workers > 0 && workers > host.workers)
       wrong.add(refused(fmt::format("{} workers on each host are asked for, but {} has {} slot{}",
                                     workers, host.name, host.workers, host.workers == 1 ? "" : "s"),
-                        "ask for fewer, or leave the number to the hosts"));
+                        "ask for fewer, leave the number to the hosts, or give them more slots"));
     host.workers = static_cast<int>(workers);
     if (!host.devices.empty()) host.devices.resize(static_cast<std::size_t>(workers));
   }

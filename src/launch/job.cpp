@@ -351,6 +351,7 @@ class Job {
   }
 
   std::string what_failed() const {
+    if (verdict_.rank < 0 && !verdict_.message.empty()) return verdict_.message;
     return fmt::format("{} {}", verdict_.culprit(),
                        verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message);
   }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/json.h"
 #include "hgtrain/base/owned_fd.h"
 
@@ -53,10 +54,11 @@ class JobClient::Stream {
     for (;;) {
       if (auto frame = frames_.next()) return frame;
       if (!wait(patience_ms))
-        throw Error(ErrorKind::kPeer,
-                    fmt::format("the launcher of {} has not answered for {} s", folder_,
-                                kPatienceMs / 1000),
-                    fmt::format("if it was stopped: `kill -CONT {}`", launcher()));
+        throw Error(
+            ErrorKind::kPeer,
+            fmt::format("the launcher of {} has not answered for {} s", folder_,
+                        kPatienceMs / 1000),
+            fmt::format("if it was stopped: on {}, `kill -CONT {}`", host_name(), launcher()));
       const ssize_t bytes = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
       if (bytes < 0 && errno == EINTR) continue;
       if (bytes <= 0) return std::nullopt;  // a launcher that was killed may reset the stream
@@ -116,8 +118,11 @@ std::optional<nlohmann::json> JobClient::status() {
   return status;
 }
 
-void JobClient::stop(bool now) {
+void JobClient::stop(bool now) try {
   ask(frame_of(AskStop{now}), JobStopping::kKind);
+} catch (const Error& e) {
+  if (e.hint().empty()) throw;
+  throw Error(e.kind(), e.message(), e.hint() + "; then it obeys this request");
 }
 
 bool JobClient::watch_console(const Show& show) {

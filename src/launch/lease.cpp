@@ -9,6 +9,7 @@
 namespace hgt {
 namespace {
 
+constexpr std::chrono::milliseconds kLastCall{100};
 constexpr std::int64_t kSilentNs = 2'000'000'000;
 constexpr std::int64_t kDriftParts = 10'000;  // two clocks part by 1/10,000 of the time at most
 
@@ -79,12 +80,17 @@ void Lease::send_beat() {
 void Lease::tick() {
   const std::int64_t now = now_ns();
   if (standstill_ == Standstill::kExcused && now - ticked_ns_ > lease_.count() / 3) heard_ns_ = now;
-  // What the peer sent before it gave this process up may have been heard a moment ago.
+  // What the peer sent before it gave this process up may say how the job has ended.
+  if (has_passed() && !std::exchange(is_last_call_, true)) return tick_after(kLastCall);
   if (has_passed() || now - heard_ns_ >= lease_.count()) return expired_();
   if (now - heard_ns_ >= kSilentNs && !std::exchange(is_silent_, true))
     log_info("nothing has come from {} for 2 s", peer_);
   beat();
-  timer_.expires_after(std::min<std::chrono::nanoseconds>(std::chrono::seconds(1), lease_ / 5));
+  tick_after(std::min<std::chrono::nanoseconds>(std::chrono::seconds(1), lease_ / 5));
+}
+
+void Lease::tick_after(std::chrono::nanoseconds time) {
+  timer_.expires_after(time);
   timer_.async_wait([this](const std::error_code& error) {
     if (!error) tick();
   });

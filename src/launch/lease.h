@@ -55,6 +55,7 @@ class Lease {
  private:
   void send_beat();
   void tick();
+  void tick_after(std::chrono::nanoseconds time);
 
   FrameLink& link_;
   const std::string peer_;
@@ -63,7 +64,8 @@ class Lease {
   asio::steady_timer timer_;
   std::chrono::nanoseconds lease_{0};
   std::int64_t heard_ns_ = 0;
-  bool is_silent_ = false;  // silent for 2 s, which was logged
+  bool is_last_call_ = false;  // for what has come while this process stood still
+  bool is_silent_ = false;     // silent for 2 s, which was logged
   std::int64_t ticked_ns_ = 0;
   std::int64_t longest_tick_ns_ = 0;
   std::int64_t beat_ns_ = 0;     // the peer's time in its last beat, 0 = none yet

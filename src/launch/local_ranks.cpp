@@ -219,6 +219,7 @@ void LocalRanks::close() {
 
 void LocalRanks::on_ended(const Worker& worker) {
   const WorkerEnd& end = worker.end();
+  if (end.by_lease_end) return context_.lease_ended();
   Ended message{order_.attempt, worker.rank(), end.wait_status, end.max_rss_kib, end.at_ns};
   message.lost_guard = end.at_ns == 0;
   if (message.lost_guard) message.at_ns = now_ns();

@@ -43,6 +43,9 @@ class LocalRanks {
     bool guards_end_agent = false;  ///< if the lease is over, they kill this process, too
     int held_port = 0;              ///< MASTER_PORT, if this host reserves it
     std::function<void()> gone;     ///< no process of any rank is left
+    /// A guard has killed its rank, because this process stood still for the lease: the coordinator
+    /// may have given its ranks to others.
+    std::function<void()> lease_ended = [] {};
   };
 
   LocalRanks(Context context, const Spawn& order);

@@ -289,7 +289,7 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) tr
                   "its own output says more");
     if (agent.is_welcome() && !rendezvous.rejoins)
       throw Error(ErrorKind::kPeer, fmt::format("node 0 at {} is lost: {}", place, why),
-                  "its own output says more; the ranks of this node were killed");
+                  "its own output says more; ranks that still ran here were killed");
     if (agent.is_welcome()) {
       tell("hgtrain: node 0 at {} is lost: {}; {} tries to join again\n", place, why,
            name_of(rendezvous));

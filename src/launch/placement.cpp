@@ -46,6 +46,7 @@ std::vector<HostRanks> place_ranks(const std::vector<RosterHost>& hosts,
     HostRanks& ranks = out.emplace_back(
         HostRanks{host.link.get(), first_rank, range.workers, host.spec, host.address});
     ranks.spec.workers = range.workers;
+    if (host.facts) ranks.interface = host.facts->interface;
     if (!ranks.spec.devices.empty())
       ranks.spec.devices.resize(static_cast<std::size_t>(range.workers));
     first_rank += range.workers;

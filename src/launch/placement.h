@@ -15,9 +15,10 @@ struct HostRanks {
   AgentLink* link;
   int first_rank;
   int num_ranks;
-  JobHost spec;              ///< with the number of these ranks
-  std::string address = {};  ///< at which ssh has reached it, "" = it has dialled
-  int machine = 0;           ///< its number; several tasks of a scheduler may share one
+  JobHost spec;                ///< with the number of these ranks
+  std::string address = {};    ///< at which ssh has reached it, "" = it has dialled
+  std::string interface = {};  ///< HostFacts::interface, "" = not known
+  int machine = 0;             ///< its number; several tasks of a scheduler may share one
   int first_local_rank = 0;
   int local_size = 0;  ///< ranks of the machine
 };

@@ -313,9 +313,11 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
         host, fmt::format("programs see {} there, and {} {} asked for{}",
                           hello.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", hello.gpus),
                           host.spec.min_gpus, host.spec.min_gpus == 1 ? "is" : "are",
-                          hello.gpus > 0 ? ""
-                                         : "; `hgtrain doctor`, with the same hosts, says why, and "
-                                           "--num_workers N asks for none"));
+                          hello.gpus > 0
+                              ? ""
+                              : fmt::format("; `hgtrain doctor`, with the same hosts, says why, "
+                                            "and {} asks for none",
+                                            own_workers_ ? "--device cpu" : "--num_workers N")));
   if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
   host.address = hello.address;
   host.gpus = hello.gpus;

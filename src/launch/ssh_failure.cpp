@@ -44,7 +44,8 @@ constexpr Hint kHints[] = {
      "port are looked up there"},
     {kJump, "", "`ssh -v {host} true` shows what ProxyJump or ProxyCommand of ~/.ssh/config does"},
     {"Temporary failure in name resolution", "",
-     "the DNS server does not answer; an address in place of the name, or HostName in "
+     "the name is wrong, or the DNS server does not answer; an address in place of the name, or "
+     "HostName in "
      "~/.ssh/config, needs none"},
     {"Could not resolve hostname", "",
      "this name is neither in DNS, nor in /etc/hosts, nor in ~/.ssh/config"},

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import tempfile
 import unittest
 
@@ -114,7 +115,7 @@ class Train(JobTest):
         process.send_signal(signal.SIGSTOP)
         said = self.job.call('status', 'killed', exit_code=6)
         self.assertIn('the launcher of killed has not answered for 10 s', said)
-        self.assertIn(f'`kill -CONT {process.pid}`', said)
+        self.assertIn(f'on {socket.gethostname()}, `kill -CONT {process.pid}`', said)
         process.kill()
         process.communicate()
         self.assertIn('killed: its launcher ended without reporting how', self.job.call('status', 'killed'))

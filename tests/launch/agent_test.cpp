@@ -1,5 +1,7 @@
 #include "agent.h"
 
+#include <thread>
+
 #include "agent_host.h"
 #include "listener.h"
 
@@ -64,6 +66,16 @@ TEST_CASE("a coordinator that is silent for the lease is the end of all ranks") 
   host.run_until([&] { return host.ended.has_value(); });
   CHECK(host.ended == "nothing has come from it for 1 s");
   CHECK_FALSE(is_alive(worker));
+}
+
+TEST_CASE("an agent that stood still blames no rank that a guard has killed for that") {
+  AgentHost host(std::chrono::milliseconds(1000));
+  host.link->send(shell_ranks("echo pid=$$; exec sleep 1000"));
+  const pid_t worker = host.number("pid");
+  while (is_alive(worker)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  host.run_until([&] { return host.ended.has_value(); });
+  CHECK(host.ended->starts_with("this process was stopped for "));
+  CHECK(host.all<Ended>().empty());
 }
 
 TEST_CASE("an agent reads no more of the output than the console takes") {
