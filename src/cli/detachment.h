@@ -8,9 +8,9 @@ namespace hgt {
 /// its output and its exit code are the command's, and signals reach it.
 class Detachment {
  public:
-  /// Forks, so no other thread may hold a lock. Returns in the child, which
-  /// leads a session of its own. The parent waits until the child calls start(), then exits with 0;
-  /// if the child ends before, with its exit code. Without `wanted` it does nothing.
+  /// Forks, so no other thread may hold a lock. Returns in the child, which leads a session of its
+  /// own. The parent waits until the child calls start(), then exits with 0; if the child ends
+  /// before, with its exit code. Without `wanted` it does nothing.
   explicit Detachment(bool wanted);
   Detachment(const Detachment&) = delete;
   Detachment& operator=(const Detachment&) = delete;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <unistd.h>
@@ -205,11 +206,7 @@ class Train final : public Command {
     if (flags_.dry_run) return 0;
     if (is_here) require_room_to_offload(plan);
     if (is_here) address_of(plan.config.distributed.interface);
-    if (names_checkpoint(flags_.resume) && !is_folder(flags_.resume))
-      throw Error(
-          ErrorKind::kConfig, fmt::format("there is no checkpoint folder {}", flags_.resume),
-          "a checkpoint is a folder such as RUN_DIR/checkpoints/step_00000100; --resume auto takes "
-          "the run folder's newest");
+    if (names_checkpoint(flags_.resume)) require_checkpoint(flags_.resume);
     const TraceOutput trace(flags_);
     const RunFolder folder = claim_run_folder(flags_.run_dir, flags_.resume != "none");
     const nlohmann::ordered_json given = as_given(plan), resolved = to_json(plan.config);
@@ -229,6 +226,19 @@ class Train final : public Command {
   }
 
  private:
+  /// A folder that lacks only the manifest of a checkpoint is damaged, which the workers report.
+  static void require_checkpoint(const std::string& path) {
+    constexpr const char* kHint =
+        "a checkpoint is a folder such as RUN_DIR/checkpoints/step_00000100; --resume auto takes "
+        "the run folder's newest";
+    if (!is_folder(path))
+      throw Error(ErrorKind::kConfig, fmt::format("there is no checkpoint folder {}", path), kHint);
+    const std::string name = std::filesystem::path(path).filename();
+    if (!name.starts_with("step_") && !path_exists(path + "/" + kManifestName))
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} is no checkpoint: it has no {}", path, kManifestName), kHint);
+  }
+
   /// A node that joins others needs no config: node 0's counts. Only one of them can read a pipe.
   bool lacks_config() const {
     return flags_.config == "-" || !path_exists(flags_.config, ErrorKind::kConfig);

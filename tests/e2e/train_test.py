@@ -430,6 +430,8 @@ class TrainTest(job.JobTest):
         self.assertIn('--run_dir', self.job.train('file/run', exit_code=2))
         self.assertIn('nowhere', self.job.train('nodata', '--data.train_data_path', 'nowhere', exit_code=2))
         self.assertIn('no checkpoint folder nowhere', self.job.train('nodata', '--resume', 'nowhere', exit_code=2))
+        (self.job.folder / 'bare').mkdir()
+        self.assertIn('bare is no checkpoint: it has no manifest.json', self.job.train('nodata', '--resume', 'bare', exit_code=2))
         self.assertIn('contradict each other',
                       self.job.train('nodata', '--steps', 3, '--training.train_iters', 4, exit_code=2))
         self.assertIn('--steps is larger than', self.job.train('nodata', '--steps', '9' * 20, exit_code=2))
