@@ -64,4 +64,13 @@ const Failure* first_failure(const std::map<int, Failure>& failures);
 /// are known; nullptr if there is none.
 const Failure* rival_of(const Failure& first, const std::map<int, Failure>& failures);
 
+/// "rank 1 exited with code 9" or "rank 1 failed: MESSAGE", of a Failure or a Verdict. The message
+/// of a host says itself what is lost.
+template <class Failed>
+std::string text_of_failure(const Failed& failed) {
+  if (failed.rank < 0 && !failed.message.empty()) return failed.message;
+  return failed.culprit() + " " +
+         (failed.message.empty() ? failed.reason : "failed: " + failed.message);
+}
+
 }  // namespace hgt

@@ -26,6 +26,7 @@
 #include "console_queue.h"
 #include "coordinator.h"
 #include "environment.h"
+#include "failure.h"
 #include "job_group.h"
 #include "job_needs.h"
 #include "job_signals.h"
@@ -350,11 +351,7 @@ class Job {
     return true;
   }
 
-  std::string what_failed() const {
-    if (verdict_.rank < 0 && !verdict_.message.empty()) return verdict_.message;
-    return fmt::format("{} {}", verdict_.culprit(),
-                       verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message);
-  }
+  std::string what_failed() const { return text_of_failure(verdict_); }
 
   void report_restart(const std::string& count) {
     notice(fmt::format(

@@ -170,11 +170,12 @@ void Roster::gather() {
     deadline_ns_ = now_ns() + patience_.count();
   }
   std::int64_t fence_ns = 0;
-  std::vector<std::string> lost;
+  std::vector<std::string> lost, may_return;
   for (const RankRange& range : ranks_.world()) {
     const Host& host = hosts_[range.host];
     if (host.fenced_ns == 0) continue;
     lost.push_back(host.spec.name);
+    if (!host.is_left_out) may_return.push_back(host.spec.name);
     fence_ns = std::max(fence_ns, host.fenced_ns);
   }
   if (lost.empty()) {
@@ -187,7 +188,7 @@ void Roster::gather() {
                   std::ceil(std::chrono::duration<double>(wait).count()), fmt::join(lost, ", ")));
   phase_ = Phase::kFenced;
   timer_.expires_after(wait);
-  timer_.async_wait([this](const std::error_code& error) {
+  timer_.async_wait([this, may_return](const std::error_code& error) {
     if (error || is_stopping_) return;
     phase_ = Phase::kGathering;
     assign_spares();
@@ -195,17 +196,9 @@ void Roster::gather() {
     if (nodes_) nodes_->start_waiting();
     if (nodes_ && !could_run())
       events_.notice(fmt::format("too few nodes are left: waiting up to {} s for {} to join again",
-                                 nodes_->join_timeout().count(), fmt::join(lost_nodes(), ", ")));
+                                 nodes_->join_timeout().count(), fmt::join(may_return, ", ")));
     check_ready();
   });
-}
-
-/// Those that may join again.
-std::vector<std::string> Roster::lost_nodes() const {
-  std::vector<std::string> names;
-  for (const Host& host : hosts_)
-    if (host.fenced_ns != 0 && !host.is_left_out) names.push_back(host.spec.name);
-  return names;
 }
 
 void Roster::leave_out(const std::string& name, const std::string& why) {
@@ -428,8 +421,7 @@ void Roster::assign_spares() {
 bool Roster::lets_join(Host& host) {
   if (host.is_left_out) disconnect(host);
   if (host.is_left_out || host.state != State::kAway) return true;
-  if (patience_.count() == 0 || phase_ == Phase::kFenced || host.is_left_out || !is_clear(host))
-    return false;
+  if (patience_.count() == 0 || phase_ == Phase::kFenced || !is_clear(host)) return false;
   host.not_before = {};  // nobody calls it: it comes by itself
   call_again(host);
   return true;

@@ -133,7 +133,6 @@ class Roster {
   bool is_clear(const Host& host) const;
   bool is_of_launcher(const Host& host) const;
   bool could_run() const;
-  std::vector<std::string> lost_nodes() const;
   void check_ready();
   void begin();
   bool have_files();

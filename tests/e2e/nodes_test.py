@@ -7,6 +7,7 @@ import time
 
 from hosts import (HAVE_TIME_SPACES, MARK, MAX_STRANGERS_KIB, PROGRAM, HostsCase, command_lines, listening_ports, main, resident_kib, sh,
                    strangers)
+from job import read_until
 
 SECRET = 'job secret ' + 'SeCrEt' * 4
 
@@ -38,15 +39,6 @@ class NodesTest(HostsCase):
         ends = [process.communicate(timeout=300) for process in processes]
         self.assertEqual([process.returncode for process in processes], [exit_code] * len(processes), ends)
         return ends
-
-    def read_until(self, stream, text):
-        """The line that contains it."""
-        said = ''
-        for line in stream:
-            said += line
-            if text in line:
-                return line
-        self.fail(said)
 
     def start_nodes(self, *args, **options):
         """Of a and b, their processes; b is started first."""
@@ -236,12 +228,12 @@ class NodesTest(HostsCase):
         second.communicate()
         second = start(1, before=f'mount -t tmpfs -o ro tmpfs {logs}')
         left_out = 'this node is left out for the rest of the job: on host b logs cannot be written'
-        self.read_until(second.stderr, left_out)
+        read_until(second.stderr, left_out)
         second.send_signal(signal.SIGSTOP)
         time.sleep(16)
         second.send_signal(signal.SIGCONT)
-        self.assertIn('node 0 at', self.read_until(second.stderr, 'is lost'))
-        self.read_until(second.stderr, left_out)
+        read_until(second.stderr, f'node 0 at {self.hosts.net}.1:29500 is lost')
+        read_until(second.stderr, left_out)
         (self.work / 'end').touch()
         (out, err), _ = [node.communicate(timeout=120) for node in (first, second)]
         self.assertIn('host b is left out for the rest of the job: on host b logs cannot be written', err)
