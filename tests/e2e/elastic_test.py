@@ -52,15 +52,6 @@ class ElasticTest(HostsCase):
         for pid in self.hosts.agents_of(host):
             os.kill(pid, signal.SIGKILL)
 
-    def read_until(self, text, process):
-        """What stderr says until then."""
-        said = ''
-        while text not in said:
-            line = process.stderr.readline()
-            self.assertTrue(line, said)
-            said += line
-        return said
-
     def finish(self, process, exit_code=0):
         out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, exit_code, out + err)

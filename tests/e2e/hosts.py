@@ -305,6 +305,15 @@ class HostsCase(unittest.TestCase):
             time.sleep(0.01)
         return found
 
+    def read_until(self, text, process):
+        """What the process writes to stderr, up to the line that contains the text."""
+        said = ''
+        while text not in said:
+            line = process.stderr.readline()
+            self.assertTrue(line, said)
+            said += line
+        return said
+
     def prepare(self, name, seed):
         """Data and a config in the folder `name`, which is returned."""
         folder = self.work / name

@@ -418,18 +418,11 @@ class HostsTest(HostsCase):
         self.wait_for(lambda: (folder / 'run/checkpoints/latest').exists(), process)
         return process
 
-    def read_until_ranks_wait(self, process):
-        said = ''
-        while 'cannot reach rank' not in said:
-            self.assertTrue(line := process.stderr.readline(), said)
-            said += line
-        return said
-
     def test_a_stop_ends_a_restart_that_waits_for_the_network_between_ranks(self):
         folder = self.prepare('stops', 3)
         process = self.start_for_a_restart(folder)
         with self.hosts.unreachable('b', self.hosts.fast_bridge):
-            said = self.read_until_ranks_wait(process)
+            said = self.read_until('cannot reach rank', process)
             process.send_signal(signal.SIGINT)
             start = time.monotonic()
             _, err = process.communicate(timeout=60)
@@ -444,7 +437,7 @@ class HostsTest(HostsCase):
         folder = self.prepare('returns', 3)
         process = self.start_for_a_restart(folder)
         with self.hosts.unreachable('b', self.hosts.fast_bridge):
-            said = self.read_until_ranks_wait(process)
+            said = self.read_until('cannot reach rank', process)
         _, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, said + err)
         self.assertRegex(said, rf'rank 3 cannot reach rank 0 at {self.hosts.fast}.1: .*; it goes on trying for up to \d+ s')

@@ -7,7 +7,6 @@ import time
 
 from hosts import (HAVE_TIME_SPACES, MARK, MAX_STRANGERS_KIB, PROGRAM, HostsCase, command_lines, listening_ports, main, resident_kib, sh,
                    strangers)
-from job import read_until
 
 SECRET = 'job secret ' + 'SeCrEt' * 4
 
@@ -228,12 +227,12 @@ class NodesTest(HostsCase):
         second.communicate()
         second = start(1, before=f'mount -t tmpfs -o ro tmpfs {logs}')
         left_out = 'this node is left out for the rest of the job: on host b logs cannot be written'
-        read_until(second.stderr, left_out)
+        self.read_until(left_out, second)
         second.send_signal(signal.SIGSTOP)
         time.sleep(16)
         second.send_signal(signal.SIGCONT)
-        read_until(second.stderr, f'node 0 at {self.hosts.net}.1:29500 is lost')
-        read_until(second.stderr, left_out)
+        self.read_until(f'node 0 at {self.hosts.net}.1:29500 is lost', second)
+        self.read_until(left_out, second)
         (self.work / 'end').touch()
         (out, err), _ = [node.communicate(timeout=120) for node in (first, second)]
         self.assertIn('host b is left out for the rest of the job: on host b logs cannot be written', err)
