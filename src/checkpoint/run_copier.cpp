@@ -84,13 +84,13 @@ std::string RunCopier::finish(std::chrono::milliseconds patience,
   constexpr std::chrono::milliseconds kLook{100};
   std::unique_lock lock(state_->mutex);
   std::uint64_t before = state_->progress.work;
-  std::int64_t since = now_ns();
+  std::int64_t since = awake_ns();
   while (
       !state_->changed.wait_for(lock, kLook, [&] { return !state_->wanted && !state_->updates; })) {
     if (const std::uint64_t now = state_->progress.work; now != std::exchange(before, now)) {
-      since = now_ns();
+      since = awake_ns();
       ++progress;
-    } else if (ms_since(since) > static_cast<double>(patience.count())) {
+    } else if (awake_ns() - since > std::chrono::nanoseconds(patience).count()) {
       return fmt::format("the disk has stood still for {} s", patience.count() / 1000);
     }
   }

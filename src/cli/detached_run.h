@@ -28,8 +28,9 @@ std::optional<DetachedRun> read_detached_run(const std::string& run);
 
 /// Runs `hgtrain COMMAND RUN FLAGS` by ssh on the host of the run's launcher, if that was started
 /// with --detach from a machine that sees the folder, and returns its exit code. nullopt if this
-/// machine knows as much, because a launcher listens in the folder, or run.json was written later
-/// and says how the run ended. Error(kDevice) if the host cannot be used.
+/// machine knows as much, because it is that host, a launcher listens in the folder, or run.json
+/// says how the run ended. If the host cannot be used: Error(kDevice), or, if COMMAND only reads
+/// and there is a run.json, a message and nullopt.
 std::optional<int> run_on_host_of(const std::string& run, const std::string& command,
                                   const std::vector<std::string>& flags);
 

@@ -149,7 +149,7 @@ class Launch final : public Command {
       spec_.on_event = [&, show = spec_.on_event](int rank, std::string_view kind,
                                                   const nlohmann::json& body) {
         show(rank, kind, body);
-        if (kind == "stopping") detachment.stay();
+        if (kind == "stopping" || kind == "killing") detachment.stay();
         if (kind == "spawned" && --to_spawn <= 0)
           detachment.start(spec_.log_dir, spec_.log_dir + "/detached.log");
       };

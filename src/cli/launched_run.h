@@ -40,8 +40,7 @@ class ProgramRun {
  public:
   /// Error(kConfig) if the folder is that of a training run, or of one that --detach has started on
   /// a host. `notice` gets what goes wrong with these files otherwise: none of that ends the job.
-  /// But with `is_detached`, the job is refused if its folder cannot be used or is in use, because
-  /// no command would reach it.
+  /// But with `is_detached`, the job is refused if its folder cannot be used or is in use.
   ProgramRun(const JobSpec& spec, bool is_detached,
              std::function<void(const std::string& text)> notice);
 

@@ -194,6 +194,10 @@ bool is_running(const nlohmann::json& status) {
          state != "unknown";
 }
 
+std::string launcher_host(const nlohmann::json& status) {
+  return text_at(object_at(status, "launcher"), "host");
+}
+
 std::optional<int> exit_code_of(const nlohmann::json& status) {
   const std::optional<double> code = number_at(status, "exit_code");
   return code && *code >= 0 && *code < 256 ? std::optional(static_cast<int>(*code)) : std::nullopt;
@@ -201,14 +205,13 @@ std::optional<int> exit_code_of(const nlohmann::json& status) {
 
 std::string outcome_line(const nlohmann::json& status) {
   std::string line = text_at(status, "state");
-  const nlohmann::json launcher = object_at(status, "launcher");
-  const std::string host = text_at(launcher, "host");
+  const std::string host = launcher_host(status);
   if (line == "killed") return "killed: its launcher ended without reporting how";
   if (line == "unknown" && host.empty()) return "unknown: its run.json says nothing of it";
   if (line == "unknown") return fmt::format("unknown: its launcher ran on {0}; ask on {0}", host);
   if (is_running(status))
-    return fmt::format("{}, by the launcher with pid {} on {}", line, count_at(launcher, "pid"),
-                       host);
+    return fmt::format("{}, by the launcher with pid {} on {}", line,
+                       count_at(object_at(status, "launcher"), "pid"), host);
   if (number_at(status, "exit_code"))
     line += fmt::format(", exit code {}", count_at(status, "exit_code"));
   const std::string reason = text_at(status, "reason");

@@ -35,6 +35,9 @@ nlohmann::json ended_status(const nlohmann::json& file);
 /// Whether the launcher of the run is there.
 bool is_running(const nlohmann::json& status);
 
+/// The host of the run's launcher; "" if `status` does not say it.
+std::string launcher_host(const nlohmann::json& status);
+
 /// The exit code of a run that has ended, if it is known.
 std::optional<int> exit_code_of(const nlohmann::json& status);
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,6 +28,29 @@ bool is_name(const std::string& text) {
   return text.find_first_of(" \t\v\f\r\n'\"\\#%") == std::string::npos;
 }
 
+/// An option of sbatch, which may be typed with its dashes or without. Error(kConfig) if it is
+/// none, or if hgtrain gives it itself.
+std::string sbatch_option(const std::string& typed) {
+  constexpr std::array kOwn = {"nodes",  "ntasks",    "ntasks-per-node", "gpus-per-node",
+                               "time",   "partition", "cpus-per-task",   "account",
+                               "output", "open-mode", "requeue",         "no-requeue",
+                               "signal"};
+  const std::string option = typed.starts_with("--") ? typed.substr(2) : typed;
+  const std::string name = option.substr(0, option.find('='));
+  const bool is_option = !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
+  if (!is_option || name.starts_with('-') ||
+      std::ranges::any_of(option, [](unsigned char c) { return c < ' ' || c == 127; }))
+    throw Error(ErrorKind::kConfig, fmt::format("--sbatch {}: this is no option of sbatch", typed),
+                "write NAME or NAME=VALUE: --sbatch qos=long --sbatch exclusive");
+  if (std::ranges::find(kOwn, name) != kOwn.end())
+    throw Error(ErrorKind::kConfig,
+                fmt::format("--sbatch {}: hgtrain submit slurm gives --{} itself", typed, name),
+                "see hgtrain submit slurm --help for its own flags");
+  return "--" + option;
+}
+
 class SubmitSlurm final : public Command {
  public:
   std::string_view name() const override { return "submit slurm"; }
@@ -36,6 +61,9 @@ class SubmitSlurm final : public Command {
     training_.add_options(options);
     options.add("--partition", partition_, "partition of the job");
     options.add("--account", account_, "account of the job");
+    options.add("--sbatch", sbatch_, "another option of sbatch, such as qos=long; may be repeated")
+        .type_name("NAME[=VALUE]")
+        .repeatable();
   }
 
   int run(const std::vector<std::string>& overrides) override {
@@ -44,6 +72,7 @@ class SubmitSlurm final : public Command {
         throw Error(
             ErrorKind::kConfig,
             fmt::format("{} {}: a name in Slurm has no blanks, quotes, #, % or \\", flag, name));
+    for (std::string& option : sbatch_) option = sbatch_option(option);
     training_.check(overrides, /*is_data_here=*/true);
     if (const auto seconds = training_.seconds(); seconds && *seconds < kMinSeconds)
       throw Error(
@@ -81,6 +110,7 @@ class SubmitSlurm final : public Command {
     if (!training_.time.empty()) option("--time=" + training_.time);
     if (!partition_.empty()) option("--partition=" + partition_);
     if (!account_.empty()) option("--account=" + account_);
+    for (const std::string& words : sbatch_) option(words);
     option(fmt::format("--output={}-%j.out --open-mode=append", name));
     option(fmt::format("--requeue --signal=B:USR1@{}", kSecondsToSave));
     std::vector<std::string> words{own_program(), "--launcher", "slurm"};
@@ -115,6 +145,7 @@ exit $status
 
   SubmittedTraining training_;
   std::string partition_, account_;
+  std::vector<std::string> sbatch_;
 };
 
 }  // namespace

@@ -329,7 +329,7 @@ class Train final : public Command {
     spec.on_event = [&, dir = folder.path](int rank, std::string_view kind,
                                            const nlohmann::json& body) {
       view.event(rank, kind, body);
-      if (kind == "stopping") detachment.stay();
+      if (kind == "stopping" || kind == "killing") detachment.stay();
       if (view.has_begun()) detachment.start(dir, dir + "/logs/detached.log");
     };
     return spec;

@@ -96,7 +96,7 @@ class Meeting {
   Meeting(ControlChannel& channel, const GroupOptions& options, const std::string& address)
       : channel_(channel),
         options_(options),
-        until_ns_(now_ns() + std::chrono::nanoseconds(options.timeout).count()),
+        until_ns_(awake_ns() + std::chrono::nanoseconds(options.timeout).count()),
         own_{address, "0", JobKey::random().hex()},
         sockets_(static_cast<std::size_t>(options.size)),
         endpoints_(sockets_.size()) {}
@@ -152,7 +152,7 @@ class Meeting {
   /// Waits until the socket is ready, or a moment. False if the time is over.
   bool wait_for(std::vector<pollfd> sockets) {
     if (options_.aborted && *options_.aborted) throw aborted_error();
-    const std::int64_t left_ns = until_ns_ - now_ns();
+    const std::int64_t left_ns = until_ns_ - awake_ns();
     if (left_ns <= 0) return false;
     ::poll(sockets.data(), sockets.size(),
            static_cast<int>(std::min(left_ns, kCheckNs) / 1'000'000 + 1));
@@ -206,14 +206,14 @@ class Meeting {
   /// Retries for a while if there is no route, which a host that was cut off lacks for some seconds
   /// after it can be reached again.
   OwnedFd connected(int rank) {
-    const std::int64_t patience_ns = now_ns() + kNoRouteNs;
+    const std::int64_t patience_ns = awake_ns() + kNoRouteNs;
     for (bool is_told = false;;) {
       int error = 0;
       if (OwnedFd socket = try_to_connect(rank, error); error == 0) return socket;
       const std::string why = error == ETIMEDOUT ? "it does not answer" : std::strerror(error);
       const bool is_cut = error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT;
       const bool waits =
-          options_.waits_for_network ? is_cut : error == EHOSTUNREACH && now_ns() < patience_ns;
+          options_.waits_for_network ? is_cut : error == EHOSTUNREACH && awake_ns() < patience_ns;
       if (waits && options_.waits_for_network && !std::exchange(is_told, true)) tell(rank, why);
       if (!waits || !wait_for({})) refuse(rank, why);
     }
@@ -227,19 +227,19 @@ class Meeting {
                                         "on trying for up to {:.0f} s",
                                         options_.job_rank(options_.rank), options_.job_rank(rank),
                                         endpoints_[static_cast<std::size_t>(rank)].address, why,
-                                        static_cast<double>(until_ns_ - now_ns()) * 1e-9)}});
+                                        static_cast<double>(until_ns_ - awake_ns()) * 1e-9)}});
   }
 
   /// A connected socket, or one with an error. The rank listens, so its host answers soon.
   OwnedFd try_to_connect(int rank, int& error) {
     const Endpoint& peer = endpoints_[static_cast<std::size_t>(rank)];
-    const std::int64_t patience_ns = now_ns() + std::chrono::nanoseconds(kMaxHostSilence).count();
+    const std::int64_t patience_ns = awake_ns() + std::chrono::nanoseconds(kMaxHostSilence).count();
     Address address = address_of(peer.address, peer.port);
     OwnedFd socket = make_socket(address.storage.ss_family);
     error = ::connect(socket.get(), address.get(), address.length) == 0 ? 0 : errno;
     while (error == EINPROGRESS || error == EINTR) {
       pollfd ready{socket.get(), POLLOUT, 0};
-      if (!wait_for({ready}) || now_ns() >= patience_ns) {
+      if (!wait_for({ready}) || awake_ns() >= patience_ns) {
         error = ETIMEDOUT;
         break;
       }
@@ -270,7 +270,7 @@ class Meeting {
       sockets.push_back({stranger.socket.get(), POLLIN, 0});
     if (!wait_for(std::move(sockets))) throw_missing();
     OwnedFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket.get() >= 0) strangers_.push_back({std::move(socket), now_ns()});
+    if (socket.get() >= 0) strangers_.push_back({std::move(socket), awake_ns()});
     int ranks = 0;
     std::erase_if(strangers_, [&](Stranger& stranger) {
       const int known = hear(stranger);
@@ -288,13 +288,13 @@ class Meeting {
         ::recv(stranger.socket.get(), proof + stranger.bytes, sizeof(Proof) - stranger.bytes, 0);
     if (bytes > 0) stranger.bytes += static_cast<std::size_t>(bytes);
     const bool waits = bytes > 0 || (bytes < 0 && (errno == EAGAIN || errno == EINTR));
-    if (stranger.bytes < sizeof(Proof) && waits && now_ns() - stranger.since_ns < kProofNs)
+    if (stranger.bytes < sizeof(Proof) && waits && awake_ns() - stranger.since_ns < kProofNs)
       return 0;
     OwnedFd socket = std::move(stranger.socket);
     const int rank = stranger.bytes == sizeof(Proof) ? rank_in(stranger.proof) : -1;
     if (rank < 0) {
       ++dropped_;
-      if (now_ns() - reported_ns_ >= kReportNs) report_dropped();
+      if (awake_ns() - reported_ns_ >= kReportNs) report_dropped();
       return 0;
     }
     const std::string& token = endpoints_[static_cast<std::size_t>(rank)].token;
@@ -311,7 +311,7 @@ class Meeting {
                 dropped_ == 1 ? "a connection" : fmt::format("{} connections", dropped_),
                 options_.job_rank(options_.rank));
     dropped_ = 0;
-    reported_ns_ = now_ns();
+    reported_ns_ = awake_ns();
   }
 
   /// The rank that it proves to be, one that is to call and has not yet; -1 if it is none.

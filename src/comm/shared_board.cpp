@@ -93,7 +93,7 @@ void SharedBoard::next_turn(const std::function<void()>& meanwhile) {
 void SharedBoard::wait_for(int peer, const std::function<void()>& meanwhile) {
   const Word& word = ended(peer);
   const auto turn = static_cast<std::uint32_t>(turn_);
-  const std::int64_t start_ns = now_ns();
+  const std::int64_t until_ns = awake_ns() + std::chrono::nanoseconds(options_.timeout).count();
   for (int spins = 0;; ++spins) {
     if (aborted_) throw aborted_error();
     const std::uint32_t seen = word.load(std::memory_order_acquire);
@@ -102,10 +102,10 @@ void SharedBoard::wait_for(int peer, const std::function<void()>& meanwhile) {
     if (!segment_.is_held(peer) && !has_reached(word.load(std::memory_order_acquire), turn))
       throw Error(ErrorKind::kPeer,
                   fmt::format("lost rank {}: it has left", options_.job_rank(peer)));
-    const auto timeout_ms = static_cast<double>(options_.timeout.count());
-    if (ms_since(start_ns) >= timeout_ms)
-      throw Error(ErrorKind::kPeer, fmt::format("rank {} did not answer within {:g} s",
-                                                options_.job_rank(peer), timeout_ms * 1e-3));
+    if (awake_ns() >= until_ns)
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("rank {} did not answer within {:g} s", options_.job_rank(peer),
+                              static_cast<double>(options_.timeout.count()) * 1e-3));
     if (meanwhile) meanwhile();
     futex_wait(word, seen, meanwhile ? kMeanwhileNs : kRecheckNs);
   }

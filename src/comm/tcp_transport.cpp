@@ -138,8 +138,8 @@ bool TcpTransport::move_bytes() {
 }
 
 void TcpTransport::look_for_silent_hosts() {
-  if (now_ns() - looked_ns_ < kLookNs) return;
-  looked_ns_ = now_ns();
+  if (awake_ns() - looked_ns_ < kLookNs) return;
+  looked_ns_ = awake_ns();
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank() && is_unanswered(peers_[static_cast<std::size_t>(peer)].socket))
       throw lost(peer, ETIMEDOUT);
@@ -160,11 +160,11 @@ Error TcpTransport::lost(int peer, int error) const {
 
 /// Waits until the transfer is done, and moves the bytes of all others meanwhile.
 void TcpTransport::finish(Transfer::State& transfer) {
-  const std::int64_t until_ns = now_ns() + std::chrono::nanoseconds(options_.timeout).count();
+  const std::int64_t until_ns = awake_ns() + std::chrono::nanoseconds(options_.timeout).count();
   while (transfer.left > 0) {
     if (aborted_) throw aborted_error();
     if (move_bytes()) continue;
-    if (now_ns() >= until_ns)
+    if (awake_ns() >= until_ns)
       throw Error(
           ErrorKind::kPeer,
           fmt::format("rank {} did not answer within {:g} s", options_.job_rank(transfer.peer),
@@ -182,7 +182,7 @@ void TcpTransport::wait_for_sockets(std::int64_t until_ns) {
           {peer.socket.get(),
            static_cast<short>((peer.out.empty() ? 0 : POLLOUT) | (peer.in.empty() ? 0 : POLLIN)),
            0});
-  const std::int64_t left_ns = std::clamp<std::int64_t>(until_ns - now_ns(), 0, kLookNs);
+  const std::int64_t left_ns = std::clamp<std::int64_t>(until_ns - awake_ns(), 0, kLookNs);
   ::poll(sockets.data(), sockets.size(), static_cast<int>(left_ns / 1'000'000 + 1));
 }
 

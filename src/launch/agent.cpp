@@ -210,7 +210,8 @@ void Agent::listen_for_link(const ListenForLink& message) {
   link_.send(answer);
 }
 
-/// Blocks the loop for less than a lease; no ranks run meanwhile.
+/// Blocks the loop for less than a lease, unless the network drops nearly everything; no ranks run
+/// meanwhile.
 void Agent::measure(const MeasureLink& message) {
   LinkMeasured answer;
   try {
@@ -236,6 +237,7 @@ void Agent::spawn(const Spawn& order) {
                               context_.group_fd,
                               context_.others,
                               lease_,
+                              context_.started_rank,
                               context_.is_own_process,
                               port_ ? port_->number() : 0,
                               [this] {
@@ -259,10 +261,14 @@ void Agent::give_up() {
   };
   // The guards of ranks count from its last beat, so they may be a second earlier.
   const bool stood_still = lease_.standstill() >= lease_.length() * 4 / 5;
+  if (!stood_still)
+    return on_stream_ended(
+        fmt::format("nothing has come from it for {:g} s", seconds(lease_.length())));
+  // ssh brings this to a launcher that has not given this agent up yet.
+  if (context_.is_own_process)
+    tell("hgtrain's agent was stopped for {:.0f} s\n", seconds(lease_.standstill()));
   on_stream_ended(
-      stood_still
-          ? fmt::format("this process was stopped for {:.0f} s", seconds(lease_.standstill()))
-          : fmt::format("nothing has come from it for {:g} s", seconds(lease_.length())));
+      fmt::format("this process was stopped for {:.0f} s", seconds(lease_.standstill())));
 }
 
 /// Without a coordinator nobody can say that the job is wanted: there is no grace.

@@ -114,9 +114,9 @@ void Coordinator::announce_failure() {
   announcement_.async_wait([this](const std::error_code& error) {
     const Failure* const failure = error ? nullptr : first_failure(record_.failures);
     if (!failure || stages_.stage() >= Stage::kKilling) return;
-    context_.notice(fmt::format("{}; waiting up to {:g} s for the other ranks to end",
-                                text_of_failure(*failure),
-                                std::chrono::duration<double>(spec_.grace).count()));
+    context_.notice(
+        fmt::format("{}; waiting up to {} s for the other ranks to end", text_of_failure(*failure),
+                    std::chrono::ceil<std::chrono::seconds>(stages_.until_kill()).count()));
   });
 }
 

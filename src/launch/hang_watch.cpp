@@ -43,7 +43,8 @@ void HangWatch::wait() {
 /// A gap means that this process stood still (Ctrl-Z, a machine asleep), not the workers.
 void HangWatch::excuse_gap() {
   const std::int64_t now = now_ns();
-  const bool stood_still = checked_ns_ > 0 && now - checked_ns_ > kStoodStillNs;
+  const bool stood_still =
+      attempt_.spec.hang_limit.count() > 0 && checked_ns_ > 0 && now - checked_ns_ > kStoodStillNs;
   checked_ns_ = now;
   if (stood_still)
     for (RankView& rank : attempt_.ranks) rank.pulse.heard_ns = rank.pulse.changed_ns = now;

@@ -274,7 +274,9 @@ class Job {
   /// If there can be no restart, the last attempt is how the job ended.
   void end_like_last_attempt(const Error& why) {
     verdict_.no_restart = why.message();
-    if (!spec_.hosts.empty() && why.kind() != ErrorKind::kConfig) hint_at_waiting();
+    const bool is_away = spec_.rendezvous ? why.kind() == ErrorKind::kPeer  // it has not dialled
+                                          : why.kind() != ErrorKind::kConfig;
+    if (!spec_.hosts.empty() && is_away) hint_at_waiting();
     leave();
   }
 
@@ -429,6 +431,7 @@ class Job {
   void kill_by(const std::string& whom) {
     killed_by_ = whom;
     stopping_ = true;
+    spec_.on_event(-1, "killing", {});
     roster_.begin_stop();
     coordinator_->kill();
   }

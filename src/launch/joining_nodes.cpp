@@ -4,7 +4,6 @@
 #include <unistd.h>
 #include <utility>
 
-#include <asio/posix/stream_descriptor.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -258,7 +257,7 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
   if (const std::string why = why_of_another_job(newcomer, num_nodes, rendezvous_.settings);
       !why.empty())
     return refuse(why);
-  if (exit_code_) return tell_end(newcomer, std::move(in), out);
+  if (exit_code_) return tell_end(newcomer, std::move(in), std::move(out));
   const std::int64_t since_ns = first_dialled_ns(wanted);
   if (newcomer.join.node == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
   if (may_replace(newcomer.join, hosts_, since_ns)) return;  // it dials again
@@ -298,19 +297,28 @@ bool JoiningNodes::dials_again(const RosterHost& host) const {
   return rendezvous_.rejoins && host.link->has_given_up_here();
 }
 
-/// Tells a node that dials after the end of the job how that was.
-void JoiningNodes::tell_end(const Newcomer& newcomer, OwnedFd in, const OwnedFd& out) {
-  send_last(JobEnded{*exit_code_}, out);
-  const auto answer = std::make_shared<asio::posix::stream_descriptor>(io_, in.release());
-  answer->async_wait(answer->wait_read, [this, answer, newcomer](const std::error_code&) {
-    for (int node = 1; node < static_cast<int>(hosts_.size()); ++node) {
-      RosterHost& host = hosts_[static_cast<std::size_t>(node)];
-      host.knows_end |= newcomer.join.node == kAnyNode
-                            ? host.spec.name == node_name(newcomer.join, node, hosts_)
-                            : newcomer.join.node == node;
-    }
-    check_dismissed();
-  });
+/// Tells a node that dials after the end of the job how that was, and waits until it knows.
+void JoiningNodes::tell_end(const Newcomer& newcomer, OwnedFd in, OwnedFd out) {
+  LateNode& late = late_.emplace_back(newcomer);
+  late.link.emplace(io_, std::move(in), std::move(out),
+                    FrameLink::Events{[this, &late](const Frame& frame) {
+                                        if (frame.kind == MessageKind::kJobEnded) on_told(late);
+                                      },
+                                      [this, &late](const std::string&) { on_told(late); }});
+  late.link->send(JobEnded{*exit_code_});
+}
+
+void JoiningNodes::on_told(LateNode& late) {
+  if (std::exchange(late.knows_end, true)) return;
+  const Join& join = late.newcomer.join;
+  for (int node = 1; node < static_cast<int>(hosts_.size()); ++node) {
+    RosterHost& host = hosts_[static_cast<std::size_t>(node)];
+    const bool is_it =
+        join.node == kAnyNode ? host.spec.name == node_name(join, node, hosts_) : join.node == node;
+    if (!is_it || host.knows_end) continue;  // a machine may have several nodes
+    host.knows_end = true;
+    return check_dismissed();
+  }
 }
 
 void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done) {
@@ -334,6 +342,7 @@ void JoiningNodes::check_dismissed() {
   timer_.cancel();
   for (RosterHost& host : hosts_)
     if (host.carrier) host.carrier->leave_open();
+  for (const LateNode& late : late_) late.newcomer.carrier->leave_open();
   std::exchange(dismissed_, nullptr)();
 }
 

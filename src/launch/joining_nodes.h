@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 #include "hgtrain/base/owned_fd.h"
 #include "hgtrain/launch/rendezvous.h"
 
+#include "frame_link.h"
 #include "join_listener.h"
 #include "roster_host.h"
 
@@ -94,7 +96,15 @@ class JoiningNodes {
   void report_missing();
   std::int64_t first_dialled_ns(int node);
   void on_join(Newcomer newcomer);
-  void tell_end(const Newcomer& newcomer, OwnedFd in, const OwnedFd& out);
+  /// It has dialled after the end of the job.
+  struct LateNode {
+    explicit LateNode(const Newcomer& newcomer) : newcomer(newcomer) {}
+    Newcomer newcomer;
+    std::optional<FrameLink> link;
+    bool knows_end = false;
+  };
+  void tell_end(const Newcomer& newcomer, OwnedFd in, OwnedFd out);
+  void on_told(LateNode& late);
   void on_other_secret(const std::string& address);
   void name_differences(const Newcomer& newcomer);
 
@@ -116,6 +126,7 @@ class JoiningNodes {
   asio::steady_timer timer_;
   std::optional<int> exit_code_;  // of the job, once it has ended
   std::function<void()> dismissed_;
+  std::list<LateNode> late_;
   JoinListener listener_;
 };
 

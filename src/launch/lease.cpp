@@ -25,15 +25,22 @@ Lease::Lease(asio::io_context& io, FrameLink& link, std::string peer, Standstill
 
 void Lease::start(std::chrono::milliseconds lease) {
   lease_ = lease;
+  is_last_call_ = false;
   heard_ns_ = ticked_ns_ = now_ns();
   tick();
 }
 
 void Lease::beat() {
+  // What the peer has sent meanwhile waits for the loop.
+  if (standstill_ == Standstill::kExcused) heard_ns_ = now_ns();
+  note_time();
+  send_beat();
+}
+
+void Lease::note_time() {
   const std::int64_t now = now_ns();
   longest_tick_ns_ = std::max(longest_tick_ns_, now - ticked_ns_);
   if (!has_passed()) ticked_ns_ = now;
-  send_beat();
 }
 
 bool Lease::has_passed() const {
@@ -85,7 +92,8 @@ void Lease::tick() {
   if (has_passed() || now - heard_ns_ >= lease_.count()) return expired_();
   if (now - heard_ns_ >= kSilentNs && !std::exchange(is_silent_, true))
     log_info("nothing has come from {} for 2 s", peer_);
-  beat();
+  note_time();
+  send_beat();
   tick_after(std::min<std::chrono::nanoseconds>(std::chrono::seconds(1), lease_ / 5));
 }
 

@@ -53,6 +53,7 @@ class Lease {
   std::int64_t uncertainty_ns() const;
 
  private:
+  void note_time();
   void send_beat();
   void tick();
   void tick_after(std::chrono::nanoseconds time);

@@ -94,6 +94,7 @@ void LocalRanks::start() {
       start_worker(order_.first_rank + i);
       // Many workers on a busy machine can take longer to start than a lease lasts.
       if (has_lease()) context_.lease.beat();
+      context_.started_rank();
       renew_leases();
     }
   } catch (...) {
@@ -106,7 +107,7 @@ void LocalRanks::start() {
 }
 
 void LocalRanks::renew_leases() {
-  if (!has_lease()) return;
+  if (!has_lease() || context_.lease.has_passed()) return;
   for (const auto& worker : workers_) worker->renew_lease();
 }
 

@@ -39,7 +39,9 @@ class LocalRanks {
     int group_fd = -1;  ///< of the job's control group, -1 = none
     /// Children of this process that are none of the ranks'.
     std::function<std::set<pid_t>()> others;
-    Lease& lease;                   ///< of the stream; guards have the same on this process
+    Lease& lease;  ///< of the stream; guards have the same on this process
+    /// Called after each rank that is started: the loop does not run before the last one.
+    std::function<void()> started_rank = [] {};
     bool guards_end_agent = false;  ///< if the lease is over, they kill this process, too
     int held_port = 0;              ///< MASTER_PORT, if this host reserves it
     std::function<void()> gone;     ///< no process of any rank is left

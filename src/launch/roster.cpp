@@ -85,7 +85,12 @@ void Roster::start_local_agent(Host& host, const Agent::Context& context) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_no_descriptor();
   OwnedFd ours(ends[0]), theirs(ends[1]);
   OwnedFd our_copy = copy_of(ours), their_copy = copy_of(theirs);
-  agent_ = std::make_unique<Agent>(context, std::move(theirs), std::move(their_copy));
+  Agent::Context with_beats = context;
+  with_beats.started_rank = [this] {
+    for (Host& other : hosts_)
+      if (other.link) other.link->beat();
+  };
+  agent_ = std::make_unique<Agent>(std::move(with_beats), std::move(theirs), std::move(their_copy));
   connect(host, std::move(ours), std::move(our_copy));
 }
 
@@ -194,7 +199,7 @@ void Roster::gather() {
     assign_spares();
     if (ranks_.has_range_of(State::kAway)) call_away();
     if (nodes_) nodes_->start_waiting();
-    if (nodes_ && !could_run())
+    if (nodes_ && !could_run() && !may_return.empty())
       events_.notice(fmt::format("too few nodes are left: waiting up to {} s for {} to join again",
                                  nodes_->join_timeout().count(), fmt::join(may_return, ", ")));
     check_ready();
@@ -222,7 +227,7 @@ void Roster::set_aside(const std::string& name, const std::string& why) {
   const auto host =
       std::ranges::find(hosts_, name, [](const Host& host) { return host.spec.name; });
   could_not_start_ = host->was_set_aside = true;
-  host->ssh ? put_aside(*host, why) : leave_out(name, why);
+  host->ssh || is_node_0(*host) ? put_aside(*host, why) : leave_out(name, why);
 }
 
 void Roster::forget_set_aside() {
@@ -273,7 +278,10 @@ void Roster::on_frame(Host& host, const Frame& frame) {
     if (!sigabbrev_np(signal)) refuse_payload();
     if (has_begun_ ? ranks_.runs_ranks(host) : ranks_.has_range(host))
       return events_.signal(host.spec.name, signal);
-    if (!exit_code_without_ranks(signal, own_workers_)) return;
+    if (!exit_code_without_ranks(signal, own_workers_))
+      return events_.notice(
+          fmt::format("SIG{} on host {} has no effect, because no rank runs there",
+                      sigabbrev_np(signal), host.spec.name));
     disconnect(host);  // nothing of the job is on it
     return on_unusable(host, fmt::format("SIG{} came there", sigabbrev_np(signal)));
   }
@@ -395,7 +403,7 @@ std::string Roster::why_lacking(const Host& host) const {
 /// The host answers, but cannot run ranks now. It is called again like one that does not answer; a
 /// node would not dial again.
 void Roster::put_aside(Host& host, const std::string& lacks) {
-  if (nodes_ && is_of_launcher(host))
+  if (is_node_0(host))
     return events_.unusable(
         Error(ErrorKind::kDevice, fmt::format("{} cannot be used: {}", title_of(host), lacks)));
   if (host.carrier && has_begun_) {
@@ -438,6 +446,7 @@ bool Roster::could_run() const {
 }
 
 void Roster::check_ready() {
+  if (nodes_ && nodes_->has_job_ended()) return;
   call_next();
   if (phase_ == Phase::kReady) return report_away();
   if (phase_ == Phase::kFenced) return;
@@ -552,8 +561,13 @@ void Roster::report_away() {
   }
 }
 
+/// All others have dialled its address.
+bool Roster::is_node_0(const Host& host) const {
+  return nodes_ && &host == &hosts_[0];
+}
+
 bool Roster::is_of_launcher(const Host& host) const {
-  return host.is_here || (nodes_ && &host == &hosts_[0]);
+  return host.is_here || is_node_0(host);
 }
 
 void Roster::dismiss(int exit_code, std::function<void()> done) {

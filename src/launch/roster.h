@@ -71,9 +71,8 @@ class Roster {
   /// `here`, the first host that is no spare is this machine, and its agent is on the same loop.
   void call(const std::vector<JobHost>& hosts, const std::string& program,
             const std::optional<Agent::Context>& here);
-  /// Adds this machine, and others that dial it. A node that comes
-  /// when an attempt runs can be a host of the next one, if the job waits for lost hosts.
-  /// Error(kDevice) if it cannot listen.
+  /// Adds this machine, and others that dial it. A node that comes when an attempt runs can be a
+  /// host of the next one, if the job waits for lost hosts. Error(kDevice) if it cannot listen.
   void meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
             const Agent::Context& context);
   /// Prepares another attempt. Once no process of the job can be left on lost hosts, spare hosts
@@ -131,6 +130,7 @@ class Roster {
   void keep_out(Host& host);
   bool lets_join(Host& host);
   bool is_clear(const Host& host) const;
+  bool is_node_0(const Host& host) const;
   bool is_of_launcher(const Host& host) const;
   bool could_run() const;
   void check_ready();

@@ -35,6 +35,7 @@ StopStages::StopStages(asio::io_context& io, const AttemptRecord& attempt,
     : attempt_(attempt), ranks_(attempt), entered_(std::move(entered)), timer_(io) {}
 
 void StopStages::then(Stage next, milliseconds after) {
+  next_ = next;
   timer_.expires_after(after);
   timer_.async_wait([this, next](const std::error_code& error) {
     if (!error) advance(next);
@@ -68,6 +69,11 @@ void StopStages::advance(Stage next) {
     case Stage::kFinished:
       return cancel();
   }
+}
+
+std::chrono::nanoseconds StopStages::until_kill() const {
+  const auto left = timer_.expiry() - asio::steady_timer::clock_type::now();
+  return next_ == Stage::kTerminating ? left + attempt_.spec.grace : left;
 }
 
 /// From then to giving up. A host that is silent is not given up before its lease: then it is lost.

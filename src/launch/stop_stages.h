@@ -34,6 +34,8 @@ class StopStages {
   /// or a stop by the user.
   void advance(Stage next);
   void cancel() { timer_.cancel(); }
+  /// In kAborting and kTerminating: until ranks that are left get SIGKILL.
+  std::chrono::nanoseconds until_kill() const;
 
  private:
   void then(Stage next, std::chrono::milliseconds after);
@@ -44,6 +46,7 @@ class StopStages {
   const RankCommands ranks_;
   const std::function<void(Stage)> entered_;
   Stage stage_ = Stage::kRunning;
+  Stage next_ = Stage::kRunning;  // when the time is over
   asio::steady_timer timer_;
 };
 

@@ -49,6 +49,22 @@ TEST_CASE("a job has the config's name, unless Slurm would change it") {
   }
 }
 
+TEST_CASE("other options of sbatch are passed on, unless they would undo what a job relies on") {
+  const std::string job = "submit slurm " + kConfigOfGpt2 + " --gpus 8 --dry_run --sbatch ";
+  CHECK_THAT(run_program(job + "qos=long --sbatch=--exclusive --sbatch \"comment='a b'\"").output,
+             Catch::Contains("#SBATCH --qos=long\n#SBATCH --exclusive\n#SBATCH --comment='a b'\n"));
+  for (const char* typed : {"=long", "''", "C=a100", "\"a b\"", "\"qos=a\nexit 1\""}) {
+    const Outcome refused = run_program(job + typed);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.output, Catch::Contains("this is no option of sbatch"));
+  }
+  for (const char* typed : {"nodes=3", "signal=USR1@5", "no-requeue"}) {
+    const Outcome refused = run_program(job + typed);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.output, Catch::Contains("gives --") && Catch::Contains(" itself"));
+  }
+}
+
 TEST_CASE("without sbatch, a script can be printed but not submitted") {
   const std::string job =
       "submit slurm " + kConfigOfGpt2 + " --gpus 8 --nodes 2 --training.num_epochs null";

@@ -238,6 +238,18 @@ class NodesTest(HostsCase):
         self.assertIn('host b is left out for the rest of the job: on host b logs cannot be written', err)
         self.assertEqual((out, [first.returncode, second.returncode]), ('1 0 a\n', [0, 0]), err)
 
+    def test_a_node_0_that_cannot_start_its_ranks_again_ends_the_job(self):
+        logs = self.work / 'logs_of_0'
+        logs.mkdir()
+        fail = 'echo $RANK; until [ $RANK = 1 -a -e fail ]; do sleep 0.1; done; exit 1'
+        nodes = [self.start_node(node, '--max_restarts', '3', '--log_dir', logs, '--', 'sh', '-c', fail, flags=('--nnodes', '1:2')) for node in range(2)]
+        self.assertEqual(sorted(nodes[0].stdout.readline() for _ in range(2)), ['[r0] 0\n', '[r1] 1\n'])
+        sh('nsenter', '-t', nodes[0].pid, '-m', 'mount', '-t', 'tmpfs', '-o', 'ro', 'tmpfs', logs)
+        (self.work / 'fail').touch()
+        ends = [node.communicate(timeout=120) for node in nodes]
+        self.assertRegex(ends[0][1], 'no restart: host a cannot be used: cannot create .*: Read-only file system\n(?!  hint)')
+        self.assertEqual([node.returncode for node in nodes], [1, 1], ends)
+
 
 if __name__ == '__main__':
     main()

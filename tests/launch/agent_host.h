@@ -36,7 +36,8 @@ struct StreamPair {
 struct AgentHost {
   explicit AgentHost(std::chrono::milliseconds lease = {})
       : agent({io, -1, [this] { return agent_keeps; }, lease,
-               [this](const std::string& why) { ended = why; }},
+               [this](const std::string& why) { ended = why; }, std::chrono::hours(24), false,
+               [this] { ++started; }},
               std::move(stream.in[1]), std::move(stream.out[1])) {
     link.emplace(io, std::move(stream.in[0]), std::move(stream.out[0]),
                  FrameLink::Events{[this](const Frame& frame) { on_frame(frame); },
@@ -58,7 +59,7 @@ struct AgentHost {
     return all<Message>()[count - 1];
   }
   void run_until(const std::function<bool()>& condition) {
-    while (!condition()) io.run_one();
+    while (!condition()) REQUIRE(io.run_one() > 0);
   }
   /// What the ranks have printed to stdout.
   const std::string& printed() const { return printed_; }
@@ -78,6 +79,7 @@ struct AgentHost {
   std::vector<Frame> frames;
   std::optional<std::string> ended;  ///< the agent says that it is done, and why
   std::optional<std::string> lost;   ///< the agent has closed the stream
+  int started = 0;                   ///< ranks, as the agent has said while it started them
   std::set<pid_t> agent_keeps;       ///< children of this process that the agent did not start
   Agent agent;
   std::optional<FrameLink> link;

@@ -78,6 +78,18 @@ TEST_CASE("a process whose loop does not run for long is not given up if it send
   CHECK(leased.lease.has_passed());
 }
 
+TEST_CASE("a launcher whose loop does not run for long gives up no peer that it could not hear") {
+  Leased leased(Lease::Standstill::kExcused);
+  constexpr std::chrono::milliseconds kLease(500);
+  leased.lease.start(kLease);
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(kLease / 2);
+    leased.lease.beat();
+  }
+  leased.io.run_one();  // the tick, which is late
+  CHECK_FALSE(leased.expired);
+}
+
 TEST_CASE("the peer's clock is known to within half of a round trip") {
   Leased leased;
   constexpr std::int64_t kAhead = 3'600'000'000'000;

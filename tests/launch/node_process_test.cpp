@@ -303,6 +303,9 @@ TEST_CASE("a signal ends a node that runs no ranks, and not the job") {
   REQUIRE(zero.prints("ready"));
   LauncherProcess& one = nodes.start(1, job);
   REQUIRE(eventually([&] { return has(zero.err(), "can be used now"); }));
+  one.kill(SIGUSR1);
+  CHECK(eventually(
+      [&] { return has(zero.err(), " (node 1) has no effect, because no rank runs there"); }));
   one.kill(SIGTERM);
   CHECK(one.wait() == 143);
   CHECK(eventually([&] { return has(zero.err(), "cannot be used: SIGTERM came there"); }));

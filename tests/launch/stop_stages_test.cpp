@@ -51,6 +51,16 @@ TEST_CASE("if no rank is left that obeys an abort, the ranks get SIGTERM at once
   CHECK(attempt.entered == Stages{Stage::kAborting, Stage::kTerminating});
 }
 
+TEST_CASE("how long ranks have until they are killed is known") {
+  using std::chrono::seconds;
+  StoppedAttempt attempt(false);
+  attempt.spec.grace = seconds(1000);
+  attempt.stages.advance(Stage::kAborting);
+  CHECK(attempt.stages.until_kill() <= seconds(1000));
+  CHECK(attempt.stages.until_kill() > seconds(500));
+  attempt.stages.cancel();
+}
+
 TEST_CASE("no stage is entered twice or after a later one, and none follows the last") {
   StoppedAttempt attempt(false);
   attempt.stages.advance(Stage::kTerminating);

@@ -96,8 +96,8 @@ struct JobSpec {
   /// Called on the thread of run_job with each event that a worker sends ("started", "metrics",
   /// ...; see ControlChannel), and with the launcher's own events: "spawned" {pid} and "heartbeat"
   /// {phase} for each rank; with rank -1, "notice" {text}, "restarting", "goes_back" {checkpoint}
-  /// (the next attempt has to resume from this one) and "stopping" {signal}. The last comes once,
-  /// for the first signal that asks the job to stop.
+  /// (the next attempt has to resume from this one), "stopping" {signal}, once, for the first
+  /// signal that asks the job to stop, and "killing": the user wants it to end at once.
   std::function<void(int rank, std::string_view kind, const nlohmann::json& body)> on_event;
 
   /// Called on the thread of run_job with how the job ended, restarts included, before run_job
