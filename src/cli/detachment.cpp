@@ -81,9 +81,11 @@ void check_detach_flag(bool detach, bool dry_run, bool is_met_by_nodes) {
     throw Error(ErrorKind::kConfig, "--detach cannot be combined with --dry_run",
                 "a dry run ends at once: leave out --detach");
   if (detach && is_met_by_nodes)
-    throw Error(ErrorKind::kConfig,
-                "--detach cannot be used on a node of a job that a scheduler has started",
-                "leave it out: the scheduler keeps the job without a shell");
+    throw Error(
+        ErrorKind::kConfig,
+        "--detach cannot be used on one of several nodes that are started one by one",
+        "leave it out: a scheduler keeps the job without a shell; without one, type `setsid "
+        "nohup hgtrain ... > FILE 2>&1 &` on each node");
 }
 
 Detachment::Detachment(bool wanted) {

@@ -214,6 +214,15 @@ constexpr ForeignFlag kSubmitting[] = {
     {"--num_gpus", "GPUs of each node: --gpus N"},
     {"--num_nodes", "use --nodes N"},
     {"--nnodes", "use --nodes N"},
+    {"--config", "name the file without a flag"},
+    {"--device", "GPUs of each node: --gpus N; workers on its CPUs: --num_workers N"},
+    {"--steps", "use --training.train_iters N"},
+    {"--resume", "leave it out: a job resumes its run folder (--run_dir) if that has a checkpoint"},
+    {"--qos", "use --sbatch qos=NAME"},
+    {"--mem", "use --sbatch mem=SIZE"},
+    {"--constraint", "use --sbatch constraint=LIST"},
+    {"--exclusive", "use --sbatch exclusive"},
+    {"--reservation", "use --sbatch reservation=NAME"},
 };
 
 template <std::size_t N>

@@ -139,7 +139,11 @@ void refuse_what_is_no_run(const std::string& path) {
   for (const std::string& name : list_folder(path))
     if (name != kLockName && !is_temporary(name))
       throw Error(ErrorKind::kConfig, fmt::format("{} is neither empty nor a run folder", path),
-                  fmt::format("take another one: --run_dir {}", shell_word(free_path(path))));
+                  fmt::format("{}take another one: --run_dir {}",
+                              name == "logs" ? "if it has logs of a run, its first host has the "
+                                               "rest: name that one first to go on; otherwise "
+                                             : "",
+                              shell_word(free_path(path))));
 }
 
 /// Makes the folder and those above it; their names are durable on return.

@@ -5,7 +5,9 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <span>
+#include <sys/stat.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -362,6 +364,17 @@ void check_copy_folder(const std::string& copy, const std::string& run_dir, bool
                 hint);
 }
 
+/// The disk on which the folder is, or would be; nullopt if that cannot be seen.
+std::optional<dev_t> disk_of(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path there = fs::absolute(folder, error);
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  struct stat status {};
+  if (::stat(there.c_str(), &status) != 0) return std::nullopt;
+  return status.st_dev;
+}
+
 }  // namespace
 
 LoadResult load_config_of(const TrainFlags& flags, const LoadOptions& options) {
@@ -458,8 +471,15 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
     complete_from_data(plan, saved);
   const bool is_here = hosts_of(flags).empty();
   if (!flags.dry_run && is_here) add_disk_notice(flags.run_dir, plan);
-  if (const std::string& copy = plan.config.checkpoint.copy_to; !copy.empty())
+  if (const std::string& copy = plan.config.checkpoint.copy_to; !copy.empty()) {
     check_copy_folder(copy, flags.run_dir, is_here && flags.is_data_here);
+    if (const auto disk = disk_of(copy); is_here && disk && disk == disk_of(flags.run_dir))
+      plan.notices.push_back(notice(
+          fmt::format("checkpoint.copy_to {} is on the disk of the run folder, with which it would "
+                      "be lost",
+                      copy),
+          "name a folder on another disk"));
+  }
   // The epochs of a dry run are not counted in steps.
   if (const auto step = saved.empty() ? std::nullopt : saved_step(saved);
       step && plan.config.training.num_epochs == 0)

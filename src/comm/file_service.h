@@ -52,8 +52,8 @@ inline constexpr std::size_t kMaxFileBytes = std::size_t{4} << 20;
 
 /// The absolute path without "." and "..", in the form that calls have.
 std::string full_path(const std::string& path);
-/// Whether `path` is one of the folders or in one; both as full_path() makes them.
-bool lies_in(const std::string& path, std::span<const std::string> folders);
+/// Whether `path` is the folder or in it; both as full_path() makes them.
+bool lies_in(const std::string& path, const std::string& folder);
 
 /// Answers the calls of one rank, which it does not trust: files outside the folders, or files that
 /// the rank has not opened, are errors (EACCES, EBADF).

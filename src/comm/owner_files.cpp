@@ -37,19 +37,24 @@ void limit_waits(const OwnedFd& socket, std::chrono::milliseconds timeout) {
     ::setsockopt(socket.get(), SOL_SOCKET, option, &limit, sizeof limit);
 }
 
-/// Rank 0's paths, on all ranks.
-std::vector<std::string> paths_of_first(Communicator& world, const std::vector<std::string>& mine) {
+/// Rank 0's folders, each as it is called here and there: ranks may have other working folders.
+std::vector<RemoteFolder> folders_of_first(Communicator& world,
+                                           const std::vector<std::string>& mine) {
   const std::string text = run_together(world, [&] {
                              std::string out;
                              if (world.rank() == 0)
                                for (const std::string& path : mine)
-                                 (out += full_path(path)) += '\0';
+                                 ((out += path) += '\0') += full_path(path) + '\0';
                              return out;
                            }).front();
-  std::vector<std::string> paths;
-  for (std::size_t begin = 0; begin < text.size(); begin += paths.back().size() + 1)
-    paths.emplace_back(text.c_str() + begin);
-  return paths;
+  std::vector<RemoteFolder> out;
+  for (const char* path = text.data(); path != text.data() + text.size();) {
+    const std::string given = path, there = path + given.size() + 1;
+    out.push_back({full_path(given), there});
+    out.push_back({there, there});
+    path += given.size() + there.size() + 2;
+  }
+  return out;
 }
 
 }  // namespace
@@ -72,7 +77,7 @@ struct OwnerFiles::Remote {
 
 OwnerFiles::OwnerFiles(ControlChannel& channel, Communicator& world, const GroupOptions& options,
                        const std::string& address, const Folders& folders) {
-  const std::vector<std::string> paths = paths_of_first(world, folders.paths);
+  const std::vector<RemoteFolder> shared = folders_of_first(world, folders.paths);
   const std::vector<double> lacks =
       values_of_ranks(world, std::array{folders.are_here ? 0.0 : 1.0});
   for (int rank = 1; rank < world.size(); ++rank)
@@ -81,9 +86,11 @@ OwnerFiles::OwnerFiles(ControlChannel& channel, Communicator& world, const Group
   if (world.rank() > 0) {
     OwnedFd socket = connect_pair(channel, options, address, world.rank());
     limit_waits(socket, options.timeout);
-    remote_.reset(new Remote{.ops = {std::move(socket), paths, "rank 0"}});
+    remote_.reset(new Remote{.ops = {std::move(socket), shared, "rank 0"}});
     return;
   }
+  std::vector<std::string> paths;
+  for (const RemoteFolder& folder : shared) paths.push_back(folder.there);
   served_ = std::make_unique<Served>();
   FileOps& ops = file_ops();
   for (const int rank : ranks_without_) {

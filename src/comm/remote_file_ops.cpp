@@ -86,11 +86,12 @@ void RemoteFileOps::abort() noexcept {
   ::shutdown(service_.get(), SHUT_RDWR);
 }
 
-std::optional<std::string> RemoteFileOps::remote(const char* path) const {
-  if (*path == '\0') return std::nullopt;
-  std::string full = full_path(path);
-  if (!lies_in(full, folders_)) return std::nullopt;
-  return full;
+std::optional<std::string> RemoteFileOps::remote(const std::string& path) const {
+  if (path.empty()) return std::nullopt;
+  const std::string full = full_path(path);
+  for (const RemoteFolder& folder : folders_)
+    if (lies_in(full, folder.here)) return folder.there + full.substr(folder.here.size());
+  return std::nullopt;
 }
 
 std::optional<RemoteFileOps::Open> RemoteFileOps::opened(int fd) {
@@ -132,7 +133,7 @@ int RemoteFileOps::stat(const char* path, struct stat* status) {
 int RemoteFileOps::rename(const char* from, const char* to) {
   const auto there = remote(from);
   if (!there) return FileOps::rename(from, to);
-  const std::string both = *there + '\0' + full_path(to);
+  const std::string both = *there + '\0' + remote(to).value_or(full_path(to));
   return static_cast<int>(call({.kind = FileCall::kRename}, bytes_in(both), {}));
 }
 

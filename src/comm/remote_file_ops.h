@@ -13,15 +13,20 @@
 
 namespace hgt {
 
+/// A folder of another rank, as full_path() makes its path.
+struct RemoteFolder {
+  std::string here;   ///< what this rank calls it
+  std::string there;  ///< what its owner calls it
+};
+
 /// The file operations of a rank, of which those on paths in `folders` are done by another rank's
 /// FileService. Their files have descriptors here that only these operations understand. A call
 /// whose answer does not come throws Error(kPeer), and so do all later ones; only close() never
 /// throws. O_DIRECT is an error there (EINVAL), as on file systems that cannot do it.
 class RemoteFileOps final : public FileOps {
  public:
-  /// `service` blocks, with a limit for each wait. `folders` are as full_path() makes them.
-  /// `owner` names the other rank.
-  RemoteFileOps(OwnedFd service, std::vector<std::string> folders, std::string owner)
+  /// `service` blocks, with a limit for each wait. `owner` names the other rank.
+  RemoteFileOps(OwnedFd service, std::vector<RemoteFolder> folders, std::string owner)
       : service_(std::move(service)), folders_(std::move(folders)), owner_(std::move(owner)) {}
 
   int open(const char* path, int flags, mode_t mode) override;
@@ -50,7 +55,7 @@ class RemoteFileOps final : public FileOps {
     off_t position = 0;  ///< of read() and write()
   };
   /// The path as the service has it; nullopt if it is not in the folders.
-  std::optional<std::string> remote(const char* path) const;
+  std::optional<std::string> remote(const std::string& path) const;
   std::optional<Open> opened(int fd);
   ssize_t advance(int fd, ssize_t bytes);
   /// Sends the call, and gets the answer and its data into `out`; sets errno.
@@ -59,7 +64,7 @@ class RemoteFileOps final : public FileOps {
   int call_on_path(FileCall::Kind kind, const std::string& path, mode_t mode = 0);
 
   const OwnedFd service_;
-  const std::vector<std::string> folders_;
+  const std::vector<RemoteFolder> folders_;
   const std::string owner_;
   std::mutex calls_;  ///< held from a call to its answer
   bool is_lost_ = false;

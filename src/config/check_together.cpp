@@ -275,6 +275,13 @@ void check_copy(Loading& loading) {
         Severity::kError, "checkpoint.copy_to",
         fmt::format("checkpoint.copy_to = \"{}\" would be a folder called ~ here", copy),
         "write the whole path: only a shell replaces ~");
+  if (copy.substr(0, copy.find('/')).find(':') != std::string::npos)
+    loading.problem_at(
+        Severity::kError, "checkpoint.copy_to",
+        fmt::format("checkpoint.copy_to = \"{}\" names another machine, and only folders of this "
+                    "one can get copies",
+                    copy),
+        "mount that folder here, or write ./ before the name of a folder with a colon");
 }
 
 /// Keys that training needs but a file made for DeepSpeed alone lacks.

@@ -371,7 +371,7 @@ std::string Coordinator::hint_for_lost(const AgentLink& link) const {
   if (spec_.max_restarts == 0 && spec_.min_hosts == 0 &&
       std::ranges::none_of(spec_.hosts, &JobHost::is_spare)) {
     out += "; with --max_restarts N the job waits for the host and starts again";
-    if (!spec_.rendezvous) out += ", without waiting if the hostfile has a spare";
+    if (!spec_.rendezvous) out += ", or after 30 s with a spare of the hostfile";
   }
   return out;
 }

@@ -21,7 +21,9 @@ namespace {
 
 constexpr const char* kListHint =
     "hosts are separated by commas, and each may have a number of workers: a:4,n[01-16]:8";
-constexpr const char* kFileHint = "each line is a host and the number of its workers: a slots=4";
+constexpr const char* kFileHint =
+    "each line is a host and the number of its workers: a slots=4; names alone can be given with "
+    "--hosts a,b --num_workers 4";
 constexpr const char* kOnceHint = "write one line with slots=N in place of several";
 
 int number_in(const std::string& text, const char* what, int max) {

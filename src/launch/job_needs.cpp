@@ -38,16 +38,16 @@ Inspect inspection_of(const JobSpec& spec) {
   out.run_dir = spec.run_dir;
   out.shared_file = there(spec.shared_file);
   out.with_libraries = spec.own_workers && uses_gpus(spec);
-  if (spec.rendezvous) return out;
   if (spec.pushed_files.for_all.empty()) {  // files that are sent may make the folder
     out.work_folder = folder_there(spec);
     out.token_files = spec.token_files;
   }
   if (spec.own_workers) return out;  // the worker comes with the agent's program
+  out.script = spec.script;
+  if (spec.rendezvous) return out;  // nodes look for programs with a PATH of their own
   out.program = program_of_environment(spec);
   out.command = spec.argv(0).at(0);
   out.path = search_path(spec);
-  out.script = spec.script;
   return out;
 }
 

@@ -209,8 +209,8 @@ class Connection {
     signals_.start();
   }
 
-  /// Dials after `pause`, because node 0 may still wait for what it has lost here. If `comes_back`,
-  /// says so once node 0 has accepted this node. Returns why the connection has ended. What has
+  /// Dials after `pause`, because node 0 may still wait for what it has lost here. Says when node 0
+  /// has accepted this node, and if it `comes_back`. Returns why the connection has ended. What has
   /// been started is gone then. StoppedBySignal if a signal ends this node before it has reached
   /// node 0.
   std::string run(const std::string& join, std::chrono::milliseconds pause, bool comes_back) {
@@ -230,9 +230,10 @@ class Connection {
     agent_->look_at_devices();
     while (!agent_->is_welcome() && io_.run_one() > 0) {
     }
-    if (agent_->is_welcome() && comes_back)
-      tell("hgtrain: {} has joined node 0 at {} again\n", name_of(rendezvous_),
-           address_text(rendezvous_));
+    if (agent_->is_welcome() && (comes_back || !rendezvous_.shares_output))
+      tell("hgtrain: {} has joined node 0 at {}{}\n", name_of(rendezvous_),
+           address_text(rendezvous_),
+           comes_back ? " again" : ", which prints the output of all ranks");
     io_.run();
     if (stopped_ && !agent_->exit_code()) throw *stopped_;
     return out;
@@ -275,6 +276,9 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) tr
     if (agent.exit_code() && !agent.is_welcome())
       tell("hgtrain: the job of node 0 at {} has ended already, with exit code {}\n", place,
            *agent.exit_code());
+    else if (agent.exit_code().value_or(0) != 0 && !rendezvous.shares_output)
+      tell("hgtrain: the job has ended with exit code {}; node 0 at {} says why\n",
+           *agent.exit_code(), place);
     if (agent.exit_code()) return *agent.exit_code();
     if (agent.refusal())
       throw Error(

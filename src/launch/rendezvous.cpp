@@ -127,6 +127,7 @@ void take_scheduler(HostFlags& flags) {
     require_task_for_each(*task, hosts_of(flags));
   else
     take_nodes(*task, flags);
+  flags.shares_output = true;
   flags.shares_node = task->shares_node;
   if (flags.master_port == 0) flags.master_port = task->port;
 }
@@ -205,6 +206,7 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
   out.join_timeout = std::chrono::seconds(timeout);
   if (flags.master_port != 0) out.port = flags.master_port;
   out.listener = flags.listener;
+  out.shares_output = flags.shares_output;
   out.shares_node = flags.shares_node;
   out.rejoins = min_hosts_of(flags) > 0 || std::ranges::any_of(hosts, &JobHost::is_spare);
   out.address = flags.master_addr;

@@ -165,13 +165,13 @@ std::string hint_for_ssh(const JobHost& host, const std::string& why) {
         "{} ssh server drops connections before the login: too many at once (MaxStartups in its "
         "sshd_config), or it does not accept this address",
         has(why, kJump) ? "the jump host's" : "its");
+  if (is_same_host(host.name, "localhost"))
+    return "localhost needs no ssh only if it is the only host, and the others cannot reach it by "
+           "this name: use the one in their network, to which ssh must log in here, too; or type "
+           "the command on each host, with --no_ssh and its --node_rank";
   const auto hint = std::ranges::find_if(
       kHints, [&](const Hint& hint) { return has(why, hint.says) && has(why, hint.says_too); });
   if (hint == std::end(kHints)) return "";
-  if (hint->says == kRefused && is_same_host(host.name, "localhost"))
-    return "localhost needs no ssh only if it is the only host: start an ssh server here "
-           "(--ssh_port says on which port), or type the command on each host, with --no_ssh and "
-           "its --node_rank";
   std::vector<std::string> login = login_flags(host);
   login.push_back(host.name);
   return fmt::format(fmt::runtime(hint->text),

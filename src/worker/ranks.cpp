@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"
 #include "hgtrain/base/host.h"
@@ -27,6 +29,8 @@
 
 namespace hgt {
 namespace {
+
+constexpr std::chrono::milliseconds kLookAgain{100};
 
 GroupOptions group_options(const Config& job, const Environment& environment) {
   const bool has_levels = environment.num_hosts > 1 && job.distributed.backend != "gloo";
@@ -51,6 +55,28 @@ std::string own_address(const Environment& environment) {
               fmt::format("give the address in numbers, or name an interface of all hosts with "
                           "distributed.interface; {}",
                           list_interfaces()));
+}
+
+/// In a restart, the network may still be cut: waits until this rank has an address in it.
+void wait_for_network(ControlChannel& channel, const Environment& environment,
+                      const GroupOptions& group) {
+  const std::int64_t until_ns = awake_ns() + std::chrono::nanoseconds(group.timeout).count();
+  for (bool is_told = false; group.waits_for_network; std::this_thread::sleep_for(kLookAgain)) {
+    if (group.aborted && *group.aborted) throw Error(ErrorKind::kPeer, "the job ends");
+    try {
+      own_address(environment);
+      return;
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::kPeer || awake_ns() >= until_ns) throw;
+      if (!std::exchange(is_told, true))
+        channel.send(
+            "notice",
+            {{"text",
+              fmt::format("rank {}: {}; it goes on trying for up to {} s", environment.rank,
+                          e.message(),
+                          std::chrono::ceil<std::chrono::seconds>(group.timeout).count())}});
+    }
+  }
 }
 
 /// The channel for a thread that saves; its progress is not part of the heartbeats.
@@ -143,6 +169,9 @@ void plan_device(Config& config, const Environment& environment, ControlChannel&
 Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
                          const CudaQueue* queue, const std::atomic<bool>* aborted) {
   if (environment.world_size == 1) return {make_self_communicator(), ""};
+  GroupOptions group = group_options(job, environment);
+  group.aborted = aborted;
+  wait_for_network(channel, environment, group);
   if (uses_nccl(job, queue)) {
     // NCCL's own choice of a network may be one that the hosts do not share.
     if (const std::string interface =
@@ -155,8 +184,6 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
     // Sums in the switch (NVLS) are not the same from run to run: NVIDIA/nccl#1497.
     ::setenv("NCCL_NVLS_ENABLE", "0", 0);
   }
-  GroupOptions group = group_options(job, environment);
-  group.aborted = aborted;
   const Layout layout = make_layout(job.parallelism, environment.world_size);
   if (layout.group_size() < layout.world_size())
     group.rounds_once = false;  // such a group sums no gradients

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <sys/socket.h>
 #include <thread>
 
@@ -20,10 +21,13 @@ namespace {
 /// The operations of a rank that reaches `folder` through a service, which works with `ops`.
 class Remote {
  public:
-  explicit Remote(const std::string& folder, FileOps& ops) : folders_{full_path(folder)} {
+  explicit Remote(const std::string& folder, FileOps& ops, const std::string& here = "")
+      : folders_{full_path(folder)} {
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-    ops_.emplace(OwnedFd(ends[0]), folders_, "rank 0");
+    ops_.emplace(OwnedFd(ends[0]),
+                 std::vector<RemoteFolder>{{full_path(here.empty() ? folder : here), folders_[0]}},
+                 "rank 0");
     service_ = std::jthread([this, &ops, end = ends[1]] {
       const OwnedFd socket(end);
       FileService service(folders_, ops);
@@ -50,6 +54,20 @@ class CountingOps : public FileOps {
 };
 
 }  // namespace
+
+TEST_CASE("a folder may have another path here than there") {
+  const TemporaryFolder folder;
+  CountingOps there;
+  Remote remote(folder.path(), there, "runs/mine");
+  const FileOpsOverride in_use(remote.ops());
+  make_folders("runs/mine/a");
+  write_file_atomically("runs/mine/a/text", "some text");
+  CHECK(read_file("runs/mine/a/text", 100) == "some text");
+  CHECK(list_folder("runs/mine/a") == std::vector<std::string>{"text"});
+  CHECK(there.opened > 0);
+  CHECK(std::filesystem::exists(folder / "a/text"));
+  CHECK_FALSE(std::filesystem::exists("runs/mine"));
+}
 
 TEST_CASE("everything that files are used for works from afar") {
   const TemporaryFolder folder;

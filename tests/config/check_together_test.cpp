@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "hgtrain/base/file.h"
 
 #include "loaded.h"
@@ -24,7 +26,11 @@ TEST_CASE("keys that contradict each other are refused") {
 TEST_CASE("a folder for the copy of a run is a whole path") {
   CHECK(contains(errors(R"({"checkpoint": {"copy_to": "~/copy"}})"),
                  "would be a folder called ~ here"));
-  CHECK(errors(R"({"checkpoint": {"copy_to": "copy~"}})") == "");
+  for (const char* other : {"host:/copy", "s3://bucket/copy"})
+    CHECK(contains(errors(fmt::format(R"({{"checkpoint": {{"copy_to": "{}"}}}})", other)),
+                   "names another machine"));
+  for (const char* here : {"copy~", "./host:/copy"})
+    CHECK(errors(fmt::format(R"({{"checkpoint": {{"copy_to": "{}"}}}})", here)) == "");
 }
 
 TEST_CASE("a key that cannot have an effect is refused or gives a notice") {

@@ -443,6 +443,22 @@ class HostsTest(HostsCase):
         self.assertRegex(said, rf'rank 3 cannot reach rank 0 at {self.hosts.fast}.1: .*; it goes on trying for up to \d+ s')
         self.assertEqual(len(self.losses(folder, 'run')), 3000)
 
+    def test_a_restart_waits_for_a_route_between_ranks(self):
+        folder = self.prepare('routes', 3)
+        process = self.start('--config', 'config.json', '--device', 'cpu', '--run_dir', 'run', '--steps', '3000', '--max_restarts', '1',
+                             '--checkpoint.save_interval', '100', command=('train',), cwd=folder, hosts='a:1,b:1')
+        self.wait_for(lambda: (folder / 'run/checkpoints/latest').exists(), process)
+        route = f'{self.hosts.net}.1/32'
+        sh('ip', '-n', f'{self.hosts.bridge}b', 'route', 'add', 'unreachable', route)
+        try:
+            said = self.read_until('; it goes on trying for up to ', process)
+        finally:
+            sh('ip', '-n', f'{self.hosts.bridge}b', 'route', 'del', route)
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, said + err)
+        self.assertIn(f'rank 1: b has no route to {self.hosts.net}.1; it goes on trying for up to ', said)
+        self.assertEqual(len(self.losses(folder, 'run')), 3000)
+
     def test_a_firewall_between_ranks_is_an_error_within_seconds(self):
         folder = self.prepare('firewall', 3)
         inside, answers = f'{self.hosts.bridge}a', ('blackhole', f'{self.hosts.fast}.2/32')

@@ -44,11 +44,13 @@ class NodesTest(HostsCase):
         return [self.start_node(node, *args, **options) for node in (1, 0)][::-1]
 
     def end_of(self, processes, exit_code=0):
-        """What node 0 has printed; all end with the code, and the others say nothing."""
+        """What node 0 has printed; all end with the code, and the others only say that they have joined."""
         (out, err), *others = [process.communicate(timeout=120) for process in processes]
         self.assertEqual([process.returncode for process in processes], [exit_code] * len(processes), (out, err, others))
         if exit_code == 0:
-            self.assertEqual(others, [('', '')] * len(others))
+            for printed, said in others:
+                self.assertEqual(printed, '')
+                self.assertRegex(said, r'\Ahgtrain: .* has joined node 0 at \S+, which prints the output of all ranks\n\Z')
         return out, err
 
     def test_every_rank_knows_its_place_and_no_rank_knows_the_secret(self):
@@ -237,6 +239,20 @@ class NodesTest(HostsCase):
         (out, err), _ = [node.communicate(timeout=120) for node in (first, second)]
         self.assertIn('host b is left out for the rest of the job: on host b logs cannot be written', err)
         self.assertEqual((out, [first.returncode, second.returncode]), ('1 0 a\n', [0, 0]), err)
+
+    def test_nodes_that_train_in_other_folders_save_and_resume(self):
+        folders = [self.prepare(name, 3) for name in ('of_0', 'of_1')]
+
+        def train(*args):
+            nodes = [self.start_node(node, '--config', 'config.json', '--device', 'cpu', '--num_workers', '1', '--run_dir', 'runs/ours', *args,
+                                     command=('train',), cwd=folder) for node, folder in enumerate(folders)]
+            return self.end_of_training(nodes)[0][1]
+
+        self.assertIn('1 rank does not see the run folder, which is on a', train('--steps', '8'))
+        self.assertTrue((folders[0] / 'runs/ours/checkpoints/step_00000008').is_dir())
+        self.assertIn('resuming from step 5', train('--resume', 'runs/ours/checkpoints/step_00000005'))
+        self.assertEqual([step for step, *_ in self.losses(folders[0], 'runs/ours')], list(range(1, 13)))
+        self.assertEqual(sorted(path.name for path in (folders[1] / 'runs/ours').iterdir()), ['logs'])
 
     def test_a_node_0_that_cannot_start_its_ranks_again_ends_the_job(self):
         logs = self.work / 'logs_of_0'

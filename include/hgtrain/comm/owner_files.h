@@ -20,8 +20,7 @@ class OwnerFiles {
   };
   /// All ranks of `world` call it together, and those without the folders connect to rank 0 as
   /// connect_tcp() does. `paths` are rank 0's, the others' are ignored; a relative one counts from
-  /// the working folder, which has the same path on every host. The channel must outlive this
-  /// object.
+  /// the working folder of each rank. The channel must outlive this object.
   OwnerFiles(ControlChannel& channel, Communicator& world, const GroupOptions& options,
              const std::string& address, const Folders& folders);
   /// On rank 0, waits until all others have destroyed theirs, unless abort() was called.

@@ -47,8 +47,9 @@ struct HostFlags {
   std::string rdzv_conf = {};     ///< torchrun's "KEY=VALUE,KEY=VALUE"
   /// Of a node that rdzv_endpoint has made node 0: a socket that listens on master_port.
   std::shared_ptr<OwnedFd> listener = {};
-  bool shares_node = false;   ///< a scheduler has started several of the hosts on one machine
-  std::string launcher = {};  ///< who starts them: "ssh", "slurm", ...
+  bool shares_output = false;  ///< a scheduler prints what all nodes print
+  bool shares_node = false;    ///< a scheduler has started several of the hosts on one machine
+  std::string launcher = {};   ///< who starts them: "ssh", "slurm", ...
   std::string job_secret_file = {}, job_secret_env = {};
   std::optional<std::int64_t> join_timeout_seconds = {};
 };

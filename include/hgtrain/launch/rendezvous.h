@@ -21,6 +21,7 @@ struct Rendezvous {
   std::shared_ptr<OwnedFd> listener = {};  ///< already listens on `port`; null: nothing does yet
   std::string secret = {};                 ///< only the nodes know it; no worker gets it
   std::chrono::seconds join_timeout{600};  ///< for all nodes to join, or for as many as are enough
+  bool shares_output = false;              ///< HostFlags::shares_output
   bool shares_node = false;                ///< HostFlags::shares_node
   bool trains = false;                     ///< the workers are hgtrain's
   bool rejoins = false;  ///< a node that has lost node 0 dials it again, for as long
