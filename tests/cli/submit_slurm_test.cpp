@@ -53,7 +53,7 @@ TEST_CASE("other options of sbatch are passed on, unless they would undo what a 
   const std::string job = "submit slurm " + kConfigOfGpt2 + " --gpus 8 --dry_run --sbatch ";
   CHECK_THAT(run_program(job + "qos=long --sbatch=--exclusive --sbatch \"comment='a b'\"").output,
              Catch::Contains("#SBATCH --qos=long\n#SBATCH --exclusive\n#SBATCH --comment='a b'\n"));
-  for (const char* typed : {"=long", "''", "C=a100", "\"a b\"", "\"qos=a\nexit 1\""}) {
+  for (const char* typed : {"=long", "C=a100", "\"a b\"", "\"qos=a\nexit 1\""}) {
     const Outcome refused = run_program(job + typed);
     CHECK(refused.status == 2);
     CHECK_THAT(refused.output, Catch::Contains("this is no option of sbatch"));

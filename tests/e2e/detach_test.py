@@ -112,6 +112,22 @@ class DetachTest(HostsCase):
         with self.hosts.unreachable('a'):
             self.assertIn('stopped, exit code 143', self.command(self.work, 'status', 'seen'))
 
+    def test_a_run_that_is_seen_here_is_read_here_if_its_host_cannot_be_reached(self):
+        self.run_on_hosts('--detach', '--log_dir', 'read', '--', 'sh', '-c', f'echo hello; {WAIT}', hosts='a:1')
+        socket, hidden = self.work / 'read/control.sock', self.work / 'read/hidden.sock'
+        socket.rename(hidden)  # as another machine sees it
+        with self.hosts.unreachable('a'):
+            for command, says in ('logs', 'hello\n'), ('status', 'unknown: its launcher ran on a; ask on a\n'):
+                said = self.command(self.work, command, 'read')
+                self.assertIn('host a cannot be used: ', said)
+                self.assertIn('so only the files in read are read here\n', said)
+                self.assertIn(says, said)
+            self.command(self.work, 'stop', 'read', exit_code=3)
+        hidden.rename(socket)
+        launcher = json.loads(self.command(self.work, 'status', 'read', '--json'))['launcher']
+        self.there('a', 'kill', '-9', launcher['pid'])
+        self.assertIn('killed: its launcher ended', self.there('a', PROGRAM, 'status', 'read'))  # without ssh to itself
+
     def test_a_run_that_starts_here_does_not_hide_one_on_another_host(self):
         with self.folder_of_each('again') as folder:
             for _ in range(2):

@@ -137,7 +137,7 @@ TEST_CASE("if a host is lost before any rank has started, the attempt ends at on
   CHECK(coordinator.verdict().exit_code == 6);
   CHECK(coordinator.verdict().host == "a");
   CHECK(has(coordinator.verdict().hint, "with --max_restarts N the job waits for the host"));
-  CHECK(has(coordinator.verdict().hint, "the hostfile has a spare") != spec.rendezvous.has_value());
+  CHECK(has(coordinator.verdict().hint, "a spare of the hostfile") != spec.rendezvous.has_value());
 }
 
 TEST_CASE("a host that cannot start its ranks in a restart only makes that fail") {

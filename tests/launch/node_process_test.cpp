@@ -75,7 +75,10 @@ TEST_CASE("nodes that start in any order meet, and their ranks know their places
                                       rank % 2, rank / 2)));
   for (LauncherProcess* const other : {&one, &two}) {
     CHECK(other->wait() == 0);
-    CHECK(other->out() + other->err() == "");
+    CHECK(other->out() + other->err() ==
+          fmt::format("hgtrain: node {} has joined node 0 at 127.0.0.1:{}, which prints the output "
+                      "of all ranks\n",
+                      other == &one ? 1 : 2, nodes.port));
   }
 }
 
