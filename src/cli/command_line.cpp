@@ -123,9 +123,10 @@ Command& choose(std::vector<std::string>& args, const Commands& commands) {
   const std::string typed = is_group ? args[0] + " " + args[1] : args[0];
   const std::string meant =
       nearest_command(is_group ? args[1] : args[0], commands, is_group ? args[0] : "");
-  throw usage(
-      fmt::format("there is no command '{}'", typed),
-      meant.empty() ? "hgtrain help lists the commands" : fmt::format("did you mean '{}'?", meant));
+  throw usage(fmt::format("there is no command '{}'", typed),
+              !meant.empty() ? fmt::format("did you mean '{}'?", meant)
+              : is_group     ? "one of:\n" + of_group
+                             : "hgtrain help lists the commands");
 }
 
 /// Whether `arg` is "--name" or "--name=...". "-", "--" and a text that begins with "--" but

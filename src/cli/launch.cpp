@@ -114,6 +114,7 @@ class Launch final : public Command {
     check_standalone();
     fill_spec(program);
     check_detach();
+    name_hosts_of_program(program);
     if (moves_to_first_host(detach_, spec_.hosts))
       return run_on_first_host(spec_.hosts, spec_.exports, {host_flags_.hostfile},
                                program_of_environment(spec_), spec_.log_dir, "--log_dir");
@@ -178,6 +179,18 @@ class Launch final : public Command {
     if (detach_ && spec_.log_dir.empty())
       throw Error(ErrorKind::kConfig, "--detach needs --log_dir",
                   "add --log_dir DIR, which keeps what the programs print once the shell is gone");
+  }
+
+  /// Of a job on this machine alone, which may not be what the user wants.
+  void name_hosts_of_program(const std::vector<std::string>& program) const {
+    if (!spec_.hosts.empty() || spec_.rendezvous) return;
+    for (const std::string& word : program)
+      if (const std::string flag = word.substr(0, word.find('='));
+          flag == "--hosts" || flag == "--hostfile")
+        print_notice(
+            fmt::format("{0} comes after the program, so it is the program's flag; as one "
+                        "of hgtrain, it comes before: hgtrain launch {0} ... -- PROGRAM",
+                        flag));
   }
 
   void print_notice(const std::string& text) const {

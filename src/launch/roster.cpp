@@ -278,10 +278,12 @@ void Roster::on_frame(Host& host, const Frame& frame) {
     if (!sigabbrev_np(signal)) refuse_payload();
     if (has_begun_ ? ranks_.runs_ranks(host) : ranks_.has_range(host))
       return events_.signal(host.spec.name, signal);
-    if (!exit_code_without_ranks(signal, own_workers_))
-      return events_.notice(
-          fmt::format("SIG{} on host {} has no effect, because no rank runs there",
-                      sigabbrev_np(signal), host.spec.name));
+    if (!exit_code_without_ranks(signal, own_workers_)) {
+      if (!is_stopping_)
+        events_.notice(fmt::format("SIG{} on host {} has no effect, because no rank runs there",
+                                   sigabbrev_np(signal), host.spec.name));
+      return;
+    }
     disconnect(host);  // nothing of the job is on it
     return on_unusable(host, fmt::format("SIG{} came there", sigabbrev_np(signal)));
   }

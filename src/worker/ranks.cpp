@@ -171,7 +171,7 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
   if (environment.world_size == 1) return {make_self_communicator(), ""};
   GroupOptions group = group_options(job, environment);
   group.aborted = aborted;
-  wait_for_network(channel, environment, group);
+  if (environment.num_hosts > 1) wait_for_network(channel, environment, group);
   if (uses_nccl(job, queue)) {
     // NCCL's own choice of a network may be one that the hosts do not share.
     if (const std::string interface =

@@ -141,6 +141,7 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"data", "prepar"}).find("'data prepare'") != std::string::npos);
   CHECK(refusal({"data"}).find("second word") != std::string::npos);
   CHECK(refusal({"data", "--input", "t"}).starts_with("data needs a second word | one of:\n"));
+  CHECK(refusal({"data", "my.txt"}).starts_with("there is no command 'data my.txt' | one of:\n"));
   CHECK(refusal({"prepare"}) == "there is no command 'prepare' | did you mean 'data prepare'?");
   CHECK(refusal({"torchrun", "--nproc_per_node", "2", "train.py"}) ==
         "torchrun is not a command | hgtrain launch takes the place of torchrun, with its flags: "

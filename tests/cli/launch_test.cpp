@@ -92,6 +92,16 @@ TEST_CASE("a single worker's output is passed on as it is") {
   CHECK(Launch({"--num_workers", "1", "--", "printf", "a\\nb"}).out == "a\nb");
 }
 
+TEST_CASE("hosts that are typed after the program are the program's, which a line says") {
+  for (const char* hosts : {"--hosts a,b", "--hostfile=machines"}) {
+    const Outcome run = run_program(fmt::format("launch -- /bin/echo {}", hosts));
+    CHECK(run.status == 0);
+    CHECK_THAT(run.output, Catch::Contains(" comes after the program, so it is the program's"));
+  }
+  CHECK_THAT(run_program("launch -- /bin/echo --host a").output,
+             !Catch::Contains("comes after the program"));
+}
+
 TEST_CASE("launch keeps logs and restarts") {
   const TemporaryFolder folder;
   const Launch run(
