@@ -176,8 +176,9 @@ File take_lock(const std::string& path, const std::string& flag) {
   }
   throw Error(ErrorKind::kConfig,
               fmt::format("the run folder {} is in use by another hgtrain", path),
-              fmt::format("wait for it or stop it, or take another one: {} {}", flag,
-                          shell_word(free_path(path))));
+              fmt::format("`hgtrain status {}` shows it; wait for it or stop it, or take another "
+                          "one: {} {}",
+                          shell_word(path), flag, shell_word(free_path(path))));
 }
 
 std::optional<File> lock_if_free(const std::string& path, const std::string& flag) {

@@ -217,7 +217,7 @@ class Launch(unittest.TestCase):
         first = self.job.start('launch', '--log_dir', 'logs', '--', 'sh', '-c', 'echo ready; exec sleep 1000')
         read_until(first.stdout, 'ready')
         said = self.job.call('launch', '--detach', '--log_dir', 'logs', '--', 'true', exit_code=2)
-        self.assertIn('the run folder logs is in use by another hgtrain\n  hint: wait for it or stop it, or take another one: --log_dir logs-2\n',
+        self.assertIn('the run folder logs is in use by another hgtrain\n  hint: `hgtrain status logs` shows it; wait for it or stop it, or take another one: --log_dir logs-2\n',
                       said)
         self.job.call('stop', '--now', 'logs')
         first.communicate()
