@@ -26,15 +26,19 @@ std::string file_in(const std::string& run) {
   return run + "/" + kDetachedFile;
 }
 
-/// Whether the folder says how the run ended, because this machine shares it with the host of the
-/// launcher. A run.json that another host has written may be of an earlier run.
-bool is_known_here(const std::string& run, const JobHost& host) {
-  const nlohmann::json status = run_status(run);
-  if (status.at("state") == "unknown") return false;
-  if (is_same_host(launcher_host(status), host.name)) return true;
+/// Whether run.json says how the run ended. One that is older than the file of --detach may be of
+/// an earlier run.
+bool is_known_here(const std::string& run) {
   std::error_code missing;  // then the time is the earliest
   return std::filesystem::last_write_time(run + "/run.json", missing) >
-         std::filesystem::last_write_time(file_in(run), missing);
+             std::filesystem::last_write_time(file_in(run), missing) &&
+         run_status(run).at("state") != "unknown";
+}
+
+/// Whether run.json is that of a launcher which may still run there.
+bool is_seen_here(const std::string& run, const JobHost& host) {
+  const nlohmann::json status = run_status(run);
+  return status.at("state") == "unknown" && is_same_host(launcher_host(status), host.name);
 }
 
 /// The run in the folder, if --detach has started it on a host, which knows more of it.
@@ -42,7 +46,7 @@ std::optional<DetachedRun> run_elsewhere(const std::string& run) {
   if (received_command()) return std::nullopt;
   std::optional<DetachedRun> there = read_detached_run(run);
   if (!there || is_same_host(there->host.name, host_name()) || JobClient::connect(run) ||
-      is_known_here(run, there->host))
+      is_known_here(run))
     return std::nullopt;
   return there;
 }
@@ -108,7 +112,7 @@ std::optional<int> run_on_host_of(const std::string& run, const std::string& com
     e.in(fmt::format("{}, a run that --detach{} has started on host {}", run, from,
                      there->host.name));
     const bool only_reads = command == "status" || command == "logs";
-    if (!only_reads || !path_exists(run + "/run.json")) throw;
+    if (!only_reads || !is_seen_here(run, there->host)) throw;
     tell("hgtrain: {}\nhgtrain: so only the files in {} are read here\n", e.text(), run);
     return std::nullopt;
   }

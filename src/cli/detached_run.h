@@ -30,7 +30,7 @@ std::optional<DetachedRun> read_detached_run(const std::string& run);
 /// with --detach from a machine that sees the folder, and returns its exit code. nullopt if this
 /// machine knows as much, because it is that host, a launcher listens in the folder, or run.json
 /// says how the run ended. If the host cannot be used: Error(kDevice), or, if COMMAND only reads
-/// and there is a run.json, a message and nullopt.
+/// and run.json here is that of the launcher there, a message and nullopt.
 std::optional<int> run_on_host_of(const std::string& run, const std::string& command,
                                   const std::vector<std::string>& flags);
 

@@ -262,9 +262,10 @@ class Train final : public Command {
     if (flags_.config_text)
       rendezvous_->config =
           written_values(*flags_.config_text, flags_.config, all_overrides(flags_, overrides));
-    rendezvous_->settings = {{"--resume", flags_.resume},
-                             {"--max_restarts", std::to_string(flags_.max_restarts)},
+    rendezvous_->settings = {{"--max_restarts", std::to_string(flags_.max_restarts)},
                              {"--show", flags_.shown_ranks}};
+    if (rendezvous_->node == 0 || flags_.resume != "none")
+      rendezvous_->settings["--resume"] = flags_.resume;
     if (!typed_run_dir_.empty()) rendezvous_->settings["--run_dir"] = typed_run_dir_;
   }
 

@@ -54,11 +54,10 @@ class JobClient::Stream {
     for (;;) {
       if (auto frame = frames_.next()) return frame;
       if (!wait(patience_ms))
-        throw Error(
-            ErrorKind::kPeer,
-            fmt::format("the launcher of {} has not answered for {} s", folder_,
-                        kPatienceMs / 1000),
-            fmt::format("if it was stopped: on {}, `kill -CONT {}`", host_name(), launcher()));
+        throw Error(ErrorKind::kPeer,
+                    fmt::format("the launcher of {} has not answered for {} s", folder_,
+                                kPatienceMs / 1000),
+                    how_to_continue());
       const ssize_t bytes = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
       if (bytes < 0 && errno == EINTR) continue;
       if (bytes <= 0) return std::nullopt;  // a launcher that was killed may reset the stream
@@ -66,11 +65,14 @@ class JobClient::Stream {
     }
   }
 
-  pid_t launcher() const {
+  std::string how_to_continue() const {
     ucred peer{};
     socklen_t size = sizeof peer;
     (void)getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
-    return peer.pid;
+    if (peer.pid <= 0)  // it is in another container of this machine
+      return fmt::format("if it was stopped: `kill -CONT PID` on its host; {}/run.json has both",
+                         folder_);
+    return fmt::format("if it was stopped: on {}, `kill -CONT {}`", host_name(), peer.pid);
   }
 
   Error error(const std::string& why) const {

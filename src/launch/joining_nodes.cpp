@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/log.h"
 #include "hgtrain/base/own_thread.h"
 #include "hgtrain/base/text.h"
 #include "hgtrain/machine/network.h"
@@ -33,6 +34,8 @@ bool is_taken(const RosterHost& host) {
 }
 
 constexpr std::chrono::nanoseconds kSilent = std::chrono::seconds(2);
+constexpr std::chrono::nanoseconds kRecent =
+    std::chrono::seconds(15);  // the pause between two dials is shorter
 
 bool is_silent(const RosterHost& host) {
   return is_taken(host) && host.link->silence() >= kSilent;
@@ -235,10 +238,9 @@ void JoiningNodes::on_other_secret(const std::string& address) {
 }
 
 std::int64_t JoiningNodes::first_dialled_ns(int node) {
-  constexpr std::chrono::nanoseconds kLongestPause = std::chrono::seconds(15);  // between two dials
   const std::int64_t now = now_ns();
   Dials& dials = dials_[node];
-  if (now - dials.last_ns > kLongestPause.count()) dials.first_ns = now;
+  if (now - dials.last_ns > kRecent.count()) dials.first_ns = now;
   dials.last_ns = now;
   return dials.first_ns;
 }
@@ -260,11 +262,14 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
   if (exit_code_) return tell_end(newcomer, std::move(in), std::move(out));
   const std::int64_t since_ns = first_dialled_ns(wanted);
   if (newcomer.join.node == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
-  if (may_replace(newcomer.join, hosts_, since_ns)) return;  // it dials again
+  const auto let_dial_again = [&] {
+    log_info("{} cannot join yet, and dials again", newcomer_name(newcomer));
+  };
+  if (may_replace(newcomer.join, hosts_, since_ns)) return let_dial_again();
   if (const std::string why = why_refused(newcomer.join, hosts_); !why.empty()) return refuse(why);
-  dials_.erase(wanted);
   RosterHost& host = hosts_[static_cast<std::size_t>(newcomer.join.node)];
-  if (!events_.lets_join(host)) return;
+  if (!events_.lets_join(host)) return let_dial_again();
+  dials_.erase(wanted);
   host.carrier = newcomer.carrier;
   host.our_address = newcomer.our_address;
   host.machine = newcomer.join.machine;
@@ -311,25 +316,31 @@ void JoiningNodes::tell_end(const Newcomer& newcomer, OwnedFd in, OwnedFd out) {
 void JoiningNodes::on_told(LateNode& late) {
   if (std::exchange(late.knows_end, true)) return;
   const Join& join = late.newcomer.join;
+  dials_.erase(join.node);
   for (int node = 1; node < static_cast<int>(hosts_.size()); ++node) {
     RosterHost& host = hosts_[static_cast<std::size_t>(node)];
     const bool is_it =
         join.node == kAnyNode ? host.spec.name == node_name(join, node, hosts_) : join.node == node;
     if (!is_it || host.knows_end) continue;  // a machine may have several nodes
     host.knows_end = true;
-    return check_dismissed();
+    break;
   }
+  check_dismissed();
 }
 
 void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done) {
   exit_code_ = exit_code;
   dismissed_ = std::move(done);
+  std::erase_if(dials_, [now = now_ns()](const auto& dials) {
+    return now - dials.second.last_ns > kRecent.count();
+  });
   for (RosterHost& host : hosts_)
     if (host.carrier && !host.knows_end) host.link->send(JobEnded{exit_code});
   timer_.expires_after(limit);
   timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
     for (RosterHost& host : hosts_) host.knows_end = true;
+    dials_.clear();
     check_dismissed();
   });
   check_dismissed();
@@ -338,7 +349,7 @@ void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::funct
 void JoiningNodes::check_dismissed() {
   const bool all_know = std::ranges::all_of(
       hosts_, [](const RosterHost& host) { return !host.carrier || host.knows_end; });
-  if (!all_know || !dismissed_) return;
+  if (!all_know || !dials_.empty() || !dismissed_) return;
   timer_.cancel();
   for (RosterHost& host : hosts_)
     if (host.carrier) host.carrier->leave_open();

@@ -117,7 +117,9 @@ class JoiningNodes {
   struct Dials {
     std::int64_t first_ns = 0, last_ns = 0;
   };
-  std::map<int, Dials> dials_;  // by number, or kAnyNode: of nodes that dial again and again
+  // By number, or kAnyNode: nodes that dial again and again, because they cannot join yet. Once the
+  // job has ended: those that are still to be told.
+  std::map<int, Dials> dials_;
   std::map<int, std::string> refused_;  // by number, or kAnyNode: the last that was, and why
   std::set<std::pair<int, std::string>> named_;  // how nodes differ from node 0, by number
   std::set<std::string> other_secrets_;  // addresses of strangers, or of nodes with another secret

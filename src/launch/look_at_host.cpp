@@ -125,11 +125,12 @@ std::map<std::string, std::string> library_versions() {
   return versions;
 }
 
-void require_script(const std::string& path) {
+void require_script(const std::string& path, const std::string& work_folder) {
   if (path.empty() || path_exists(path)) return;
   throw Error(ErrorKind::kConfig,
               fmt::format("host {} has no file {}", host_name(), fs::absolute(path).string()),
-              "every host needs the script at the same path");
+              work_folder.empty() ? "each node needs the script, in the folder where it is started"
+                                  : "every host needs the script at the same path");
 }
 
 /// Whether there is anything of a token file, whose path is as in a config.
@@ -162,7 +163,7 @@ void look_for_start(const Inspect& wanted, HostFacts& out) {
     if (wanted.address.empty()) address_of(wanted.interface);
     if (is_link(wanted.program)) find_program(wanted.program, wanted.path);
     if (!wanted.command.empty()) find_program(wanted.command, wanted.path);
-    require_script(wanted.script);
+    require_script(wanted.script, wanted.work_folder);
     require_token_files(wanted.token_files);
     if (!wanted.shared_file.empty() && !path_exists(wanted.shared_file))
       out.missing_run_dir = wanted.run_dir;

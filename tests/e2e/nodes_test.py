@@ -254,6 +254,22 @@ class NodesTest(HostsCase):
         self.assertEqual([step for step, *_ in self.losses(folders[0], 'runs/ours')], list(range(1, 13)))
         self.assertEqual(sorted(path.name for path in (folders[1] / 'runs/ours').iterdir()), ['logs'])
 
+    def test_a_node_that_cannot_join_yet_learns_how_the_job_has_ended(self):
+        def start(node):
+            return self.start_node(node, '--max_restarts', '1', '--', 'sh', '-c', 'echo $RANK; exec sleep 1000', env={'HGTRAIN_LOG': 'info'})
+
+        first, second = start(0), start(1)
+        self.assertEqual(sorted(first.stdout.readline() for _ in range(2)), ['[r0] 0\n', '[r1] 1\n'])
+        second.kill()
+        second.communicate()
+        second = start(1)
+        said = self.read_until('node 1 on b', first)  # while processes of the first one may be left
+        self.assertIn('cannot join yet, and dials again', said)
+        first.send_signal(signal.SIGTERM)
+        (_, err), (_, told) = [node.communicate(timeout=60) for node in (first, second)]
+        self.assertEqual([first.returncode, second.returncode], [143, 143], err + told)
+        self.assertIn('has ended already, with exit code 143\n', told)
+
     def test_a_node_0_that_cannot_start_its_ranks_again_ends_the_job(self):
         logs = self.work / 'logs_of_0'
         logs.mkdir()
