@@ -326,12 +326,19 @@ void complete_from_data(TrainPlan& plan, const std::string& saved) {
     complete_token(plan, model.bos_token_id, vocabulary.begin_of_text, "bos_token_id", "begin");
 }
 
+/// The longest part of a path that exists.
+std::filesystem::path part_that_exists(std::filesystem::path path) {
+  std::error_code error;
+  while (!std::filesystem::exists(path, error) && path.has_relative_path())
+    path = path.parent_path();
+  return path;
+}
+
 /// Says before the start that the disk is too small for a checkpoint.
 void add_disk_notice(const std::string& run_dir, TrainPlan& plan) {
   namespace fs = std::filesystem;
-  fs::path there = fs::absolute(run_dir);
-  while (!path_exists(there.string()) && there.has_relative_path()) there = there.parent_path();
   std::error_code error;
+  const fs::path there = part_that_exists(fs::absolute(run_dir));
   const auto free = static_cast<std::int64_t>(fs::space(there, error).available);
   const std::int64_t needed = checkpoint_bytes(plan.config);
   if (!error && free < needed)
@@ -347,17 +354,17 @@ void check_copy_folder(const std::string& copy, const std::string& run_dir, bool
   namespace fs = std::filesystem;
   const std::string hint = "name another folder in checkpoint.copy_to, on another disk";
   std::error_code error;
-  fs::path there = fs::weakly_canonical(fs::absolute(copy), error);
+  const fs::path whole = fs::weakly_canonical(fs::absolute(copy), error);
   const fs::path run = error ? fs::path() : fs::weakly_canonical(fs::absolute(run_dir), error);
   if (error) return;  // the run will say why
-  const fs::path from_run = there.lexically_relative(run);
+  const fs::path from_run = whole.lexically_relative(run);
   if (from_run != "." && !from_run.empty() && *from_run.begin() != "..")  // ".": nothing is copied
     throw Error(ErrorKind::kConfig,
                 fmt::format("checkpoint.copy_to {} lies in the run folder, with which it would be "
                             "lost",
                             copy),
                 hint);
-  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  const fs::path there = part_that_exists(whole);
   if (is_here && !fs::is_directory(there, error) && !error)
     throw Error(ErrorKind::kConfig,
                 fmt::format("checkpoint.copy_to {}: {} is not a folder", copy, there.string()),
@@ -366,13 +373,23 @@ void check_copy_folder(const std::string& copy, const std::string& run_dir, bool
 
 /// The disk on which the folder is, or would be; nullopt if that cannot be seen.
 std::optional<dev_t> disk_of(const std::string& folder) {
-  namespace fs = std::filesystem;
   std::error_code error;
-  fs::path there = fs::absolute(folder, error);
-  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
   struct stat status {};
-  if (::stat(there.c_str(), &status) != 0) return std::nullopt;
+  if (::stat(part_that_exists(std::filesystem::absolute(folder, error)).c_str(), &status) != 0)
+    return std::nullopt;
   return status.st_dev;
+}
+
+/// Says before the start that the folder of checkpoint.copy_to is on the run folder's disk.
+void add_copy_notice(const std::string& run_dir, TrainPlan& plan) {
+  const std::string& copy = plan.config.checkpoint.copy_to;
+  const auto disk = disk_of(copy);
+  if (disk && disk == disk_of(run_dir))
+    plan.notices.push_back(notice(
+        fmt::format("checkpoint.copy_to {} is on the disk of the run folder, with which it would "
+                    "be lost",
+                    copy),
+        "name a folder on another disk"));
 }
 
 }  // namespace
@@ -473,12 +490,7 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   if (!flags.dry_run && is_here) add_disk_notice(flags.run_dir, plan);
   if (const std::string& copy = plan.config.checkpoint.copy_to; !copy.empty()) {
     check_copy_folder(copy, flags.run_dir, is_here && flags.is_data_here);
-    if (const auto disk = disk_of(copy); is_here && disk && disk == disk_of(flags.run_dir))
-      plan.notices.push_back(notice(
-          fmt::format("checkpoint.copy_to {} is on the disk of the run folder, with which it would "
-                      "be lost",
-                      copy),
-          "name a folder on another disk"));
+    if (is_here) add_copy_notice(flags.run_dir, plan);
   }
   // The epochs of a dry run are not counted in steps.
   if (const auto step = saved.empty() ? std::nullopt : saved_step(saved);

@@ -90,7 +90,7 @@ OwnerFiles::OwnerFiles(ControlChannel& channel, Communicator& world, const Group
     return;
   }
   std::vector<std::string> paths;
-  for (const RemoteFolder& folder : shared) paths.push_back(folder.there);
+  for (const std::string& path : folders.paths) paths.push_back(full_path(path));
   served_ = std::make_unique<Served>();
   FileOps& ops = file_ops();
   for (const int rank : ranks_without_) {

@@ -273,13 +273,15 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) tr
     Connection connection(rendezvous, group, deadline);
     const std::string why = connection.run(join, pause, comes_back);
     const Agent& agent = connection.agent();
-    if (agent.exit_code() && !agent.is_welcome())
-      tell("hgtrain: the job of node 0 at {} has ended already, with exit code {}\n", place,
-           *agent.exit_code());
-    else if (agent.exit_code().value_or(0) != 0 && !rendezvous.shares_output)
-      tell("hgtrain: the job has ended with exit code {}; node 0 at {} says why\n",
-           *agent.exit_code(), place);
-    if (agent.exit_code()) return *agent.exit_code();
+    if (const auto exit_code = agent.exit_code()) {
+      if (!agent.is_welcome())
+        tell("hgtrain: the job of node 0 at {} has ended already, with exit code {}\n", place,
+             *exit_code);
+      else if (*exit_code != 0 && !rendezvous.shares_output)
+        tell("hgtrain: the job has ended with exit code {}; node 0 at {} says why\n", *exit_code,
+             place);
+      return *exit_code;
+    }
     if (agent.refusal())
       throw Error(
           ErrorKind::kConfig,

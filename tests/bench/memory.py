@@ -104,8 +104,8 @@ ALL = QUICK | SHAPES | {'124m': gpt2(*LARGE), '124m, bf16': gpt2(*LARGE, **BF16)
     f'124m, {kind}ZeRO {stage}': gpt2(*LARGE, **flags, **shared(stage))
     for stage in (1, 2, 3) for kind, flags in (('', {}), ('bf16, ', BF16))}
 
-# What oneDNN packs is in the plan as it was measured with AVX-512. With AVX2 alone (AMD Zen 3), it is 3 to 5 MiB more for a
-# vocabulary of 50257.
+# The plan was measured with AVX-512. With AVX2 alone (AMD Zen 3), a worker took 3 to 5 MiB more for a vocabulary of 50257, and
+# why is not known.
 MOST = 0.02 if 'avx512f' in pathlib.Path('/proc/cpuinfo').read_text() else 0.05
 
 
