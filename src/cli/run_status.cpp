@@ -6,6 +6,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
@@ -49,6 +50,14 @@ std::vector<nlohmann::json> objects_at(const nlohmann::json& json, const char* k
   if (const auto list = json.find(key); list != json.end() && list->is_array())
     std::copy_if(list->begin(), list->end(), std::back_inserter(found),
                  [](const nlohmann::json& entry) { return entry.is_object(); });
+  return found;
+}
+
+std::vector<std::string> texts_at(const nlohmann::json& json, const char* key) {
+  std::vector<std::string> found;
+  if (const auto list = json.find(key); list != json.end() && list->is_array())
+    for (const nlohmann::json& entry : *list)
+      if (entry.is_string()) found.push_back(entry);
   return found;
 }
 
@@ -210,8 +219,8 @@ std::string outcome_line(const nlohmann::json& status) {
   if (line == "unknown" && host.empty()) return "unknown: its run.json says nothing of it";
   if (line == "unknown") return fmt::format("unknown: its launcher ran on {0}; ask on {0}", host);
   if (is_running(status))
-    return fmt::format("{}, by the launcher with pid {} on {}", line,
-                       count_at(object_at(status, "launcher"), "pid"), host);
+    line += fmt::format(", by the launcher with pid {} on {}",
+                        count_at(object_at(status, "launcher"), "pid"), host);
   if (number_at(status, "exit_code"))
     line += fmt::format(", exit code {}", count_at(status, "exit_code"));
   const std::string reason = text_at(status, "reason");
@@ -227,6 +236,7 @@ std::string status_text(const nlohmann::json& status) {
   line("started", text_at(status, "started_at"));
   line("ended", text_at(status, "ended_at"));
   text += step_line(status);
+  line("waits for", fmt::format("{}", fmt::join(texts_at(status, "waits_for"), ", ")));
   line("checkpoint", text_at(status, "last_checkpoint"));
   if (number_at(status, "restarts").value_or(0) > 0) line("restarts", count_at(status, "restarts"));
   return text + rank_lines(status);

@@ -448,12 +448,17 @@ class Job {
   }
 
   nlohmann::json status() const {
-    nlohmann::json status =
-        coordinator_ ? coordinator_->status()
-                     : nlohmann::json{{"state", attempt_ == 0 ? "connecting" : "restarting"}};
+    nlohmann::json status = coordinator_ ? coordinator_->status() : status_without_ranks();
     status["launcher"] = {{"host", host_name()}, {"pid", getpid()}};
     status["restarts"] = restarts_;
     if (spec_.add_status) spec_.add_status(status);
+    return status;
+  }
+
+  nlohmann::json status_without_ranks() const {
+    nlohmann::json status{{"state", attempt_ == 0 ? "connecting" : "restarting"}};
+    if (is_after_failure_) status["reason"] = what_failed();
+    if (const auto hosts = roster_.awaited_hosts(); !hosts.empty()) status["waits_for"] = hosts;
     return status;
   }
 

@@ -588,6 +588,13 @@ int Roster::num_ranks() const {
   return count_ranks(ranks_.world());
 }
 
+std::vector<std::string> Roster::awaited_hosts() const {
+  std::vector<std::string> out;
+  for (const Host& host : hosts_)
+    if (host.state != State::kHere && ranks_.has_range(host)) out.push_back(host.spec.name);
+  return out;
+}
+
 std::set<pid_t> Roster::ssh_processes() const {
   std::set<pid_t> out;
   for (const Host& host : hosts_)

@@ -102,6 +102,8 @@ class Roster {
   /// The hosts that run the next attempt, once it is ready.
   std::vector<HostRanks> hosts() const;
   int num_ranks() const;
+  /// The hosts of the ranks, without those that have answered.
+  std::vector<std::string> awaited_hosts() const;
   /// Of this process.
   std::set<pid_t> ssh_processes() const;
   /// The address at which the other hosts reach the first one; "" = that of its interface, which
