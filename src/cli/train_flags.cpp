@@ -43,11 +43,15 @@ void check_flags(const TrainFlags& flags) {
   if (!hosts.empty() && !flags.gpu.empty())
     refuse("--gpu cannot be combined with hosts: it is about one machine",
            "leave out --hosts and --hostfile to see whether it fits such a GPU");
-  for (const JobHost& host : hosts)
-    if (host.workers == 0)
-      refuse(fmt::format("host {} has no number of workers", host.name),
-             fmt::format("use --hosts {0}:4, or --num_workers N for all hosts without a number",
-                         host.name));
+  for (const JobHost& host : hosts) {
+    if (host.workers > 0) continue;
+    if (flags.on_hosts.node_rank)
+      refuse("it is not known how many workers a node runs",
+             "add --num_gpus N or, on CPUs, --num_workers N");
+    refuse(fmt::format("host {} has no number of workers", host.name),
+           fmt::format("use --hosts {0}:4, or --num_workers N for all hosts without a number",
+                       host.name));
+  }
   if (!flags.gpu.empty() && !flags.dry_run)
     refuse("--gpu needs --dry_run", "to train on N GPUs, use --num_gpus N");
   if (!flags.gpu.empty() && (flags.device == "cpu" || flags.num_workers))

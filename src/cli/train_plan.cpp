@@ -21,6 +21,7 @@
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/data/manifest.h"
 #include "hgtrain/data/tokenizer.h"
+#include "hgtrain/launch/remote_command.h"
 #include "hgtrain/machine/resources.h"
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/parallel/layout.h"
@@ -274,11 +275,20 @@ void note_sizes_that_fit(const TrainFlags& flags, const std::function<bool(std::
 }
 
 /// Opens the data as the workers will, and completes the config from it.
-void complete_from_data(TrainPlan& plan, const std::string& saved) {
+void complete_from_data(const TrainFlags& flags, TrainPlan& plan, const std::string& saved) {
   Config& config = plan.config;
   constexpr std::int64_t kAnyVocabulary = std::numeric_limits<std::int32_t>::max();
   const auto open = [&](Dataset::Split split) {
-    return Dataset::open(config.data, config.training.seq_length, split, kAnyVocabulary);
+    try {
+      return Dataset::open(config.data, config.training.seq_length, split, kAnyVocabulary);
+    } catch (Error& error) {
+      if (error.kind() == ErrorKind::kConfig && reaches_hosts(flags.on_hosts) &&
+          !received_command())
+        error.note(
+            "the machine on which this is typed needs the data, too; with --detach, only the hosts "
+            "do");
+      throw;
+    }
   };
   plan.epoch_samples = open(Dataset::Split::kTrain)->num_samples();
   set_epoch_samples(config, plan.epoch_samples);
@@ -485,7 +495,7 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   plan.config.parallelism.data_parallel_size =
       make_layout(plan.config.parallelism, plan.workers).data_size;
   if (!flags.dry_run || (plan.config.model.vocab_size == 0 && flags.is_data_here))
-    complete_from_data(plan, saved);
+    complete_from_data(flags, plan, saved);
   const bool is_here = hosts_of(flags).empty();
   if (!flags.dry_run && is_here) add_disk_notice(flags.run_dir, plan);
   if (const std::string& copy = plan.config.checkpoint.copy_to; !copy.empty()) {

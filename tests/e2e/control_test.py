@@ -150,6 +150,9 @@ class Train(JobTest):
         said = self.job.train('never', '--detach', '--data.train_data_path', 'missing', exit_code=2)
         self.assertIn('there is no token file missing', said)
         self.assertNotIn('detached', said)
+        self.assertNotIn('needs the data, too', said)
+        said = self.job.train('never', '--hosts', 'nowhere:2', '--data.train_data_path', 'missing', exit_code=2)
+        self.assertIn('the machine on which this is typed needs the data, too; with --detach, only the hosts do', said)
         said = self.job.train('never', '--detach', '--dry_run', exit_code=2)
         self.assertIn('leave out --detach', said)
 
