@@ -26,19 +26,25 @@ std::string file_in(const std::string& run) {
   return run + "/" + kDetachedFile;
 }
 
-/// Whether run.json says how the run ended. One that is older than the file of --detach may be of
-/// an earlier run.
-bool is_known_here(const std::string& run) {
+/// Whether run.json was written since --detach started the run; otherwise it may be of an earlier
+/// one.
+bool has_newer_run_file(const std::string& run) {
   std::error_code missing;  // then the time is the earliest
   return std::filesystem::last_write_time(run + "/run.json", missing) >
-             std::filesystem::last_write_time(file_in(run), missing) &&
-         run_status(run).at("state") != "unknown";
+         std::filesystem::last_write_time(file_in(run), missing);
 }
 
-/// Whether run.json is that of a launcher which may still run there.
+/// Whether run.json says how the run ended.
+bool is_known_here(const std::string& run) {
+  return has_newer_run_file(run) && run_status(run).at("state") != "unknown";
+}
+
+/// Whether run.json is that of a launcher which may still run there. The host may have been named
+/// by an address, or as ssh knows it.
 bool is_seen_here(const std::string& run, const JobHost& host) {
   const nlohmann::json status = run_status(run);
-  return status.at("state") == "unknown" && is_same_host(launcher_host(status), host.name);
+  return status.at("state") == "unknown" &&
+         (is_same_host(launcher_host(status), host.name) || has_newer_run_file(run));
 }
 
 /// The run in the folder, if --detach has started it on a host, which knows more of it.
@@ -113,7 +119,8 @@ std::optional<int> run_on_host_of(const std::string& run, const std::string& com
                      there->host.name));
     const bool only_reads = command == "status" || command == "logs";
     if (!only_reads || !is_seen_here(run, there->host)) throw;
-    tell("hgtrain: {}\nhgtrain: so only the files in {} are read here\n", e.text(), run);
+    tell("hgtrain: {}\nhgtrain: so only the files in {} are read here, as they are now\n", e.text(),
+         run);
     return std::nullopt;
   }
 }

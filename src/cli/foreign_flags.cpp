@@ -218,6 +218,10 @@ constexpr ForeignFlag kSubmitting[] = {
     {"--device", "GPUs of each node: --gpus N; workers on its CPUs: --num_workers N"},
     {"--steps", "use --training.train_iters N"},
     {"--resume", "leave it out: a job resumes its run folder (--run_dir) if that has a checkpoint"},
+};
+
+/// Options of sbatch, for `submit slurm`.
+constexpr ForeignFlag kOfSbatch[] = {
     {"--qos", "use --sbatch qos=NAME"},
     {"--mem", "use --sbatch mem=SIZE"},
     {"--constraint", "use --sbatch constraint=LIST"},
@@ -270,6 +274,9 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
     return fmt::format("{0} runs on one machine: ssh HOST 'cd FOLDER && hgtrain {0} ...'", command);
   if (command == "data prepare") return hint_in(kPreparing, flag);
   if (command == "generate") return hint_in(kGenerating, flag);
+  if (const std::string hint = command == "submit slurm" ? hint_in(kOfSbatch, flag) : "";
+      !hint.empty())
+    return hint;
   if (command.starts_with("submit ")) return hint_in(kSubmitting, flag);
   if (command != "train" && command != "launch") return "";
   std::string hint = hint_in(kLaunching, flag);

@@ -28,13 +28,30 @@ bool is_name(const std::string& text) {
   return text.find_first_of(" \t\v\f\r\n'\"\\#%") == std::string::npos;
 }
 
+/// Whether sbatch reads the value to its end.
+bool is_one_word(const std::string& value) {
+  char quote = 0;
+  for (const char c : value) {
+    if (quote == 0 && (c == '\'' || c == '"'))
+      quote = c;
+    else if (c == quote)
+      quote = 0;
+    else if (quote == 0 && std::string_view(" #\\").find(c) != std::string_view::npos)
+      return false;
+  }
+  return quote == 0;
+}
+
 /// An option of sbatch, which may be typed with its dashes or without. Error(kConfig) if it is
-/// none, or if hgtrain gives it itself.
+/// none, or if a job relies on what the script says of it. sbatch takes the beginning of a name for
+/// the name.
 std::string sbatch_option(const std::string& typed) {
-  constexpr std::array kOwn = {"nodes",  "ntasks",    "ntasks-per-node", "gpus-per-node",
-                               "time",   "partition", "cpus-per-task",   "account",
-                               "output", "open-mode", "requeue",         "no-requeue",
-                               "signal"};
+  constexpr std::string_view kOwn[] = {
+      "nodes",         "ntasks",        "ntasks-per-node", "ntasks-per-gpu",  "tasks-per-node",
+      "gpus",          "gpus-per-node", "gpus-per-task",   "gpus-per-socket", "gres",
+      "cpus-per-task", "time",          "partition",       "account",         "output",
+      "open-mode",     "requeue",       "no-requeue",      "signal",          "job-name",
+      "array",         "wrap"};
   const std::string option = typed.starts_with("--") ? typed.substr(2) : typed;
   const std::string name = option.substr(0, option.find('='));
   const bool is_option = !name.empty() && std::ranges::all_of(name, [](char c) {
@@ -44,10 +61,19 @@ std::string sbatch_option(const std::string& typed) {
       std::ranges::any_of(option, [](unsigned char c) { return c < ' ' || c == 127; }))
     throw Error(ErrorKind::kConfig, fmt::format("--sbatch {}: this is no option of sbatch", typed),
                 "write NAME or NAME=VALUE: --sbatch qos=long --sbatch exclusive");
-  if (std::ranges::find(kOwn, name) != kOwn.end())
+  const auto own =
+      std::ranges::find_if(kOwn, [&](std::string_view own) { return own.starts_with(name); });
+  if (own != std::end(kOwn))
     throw Error(ErrorKind::kConfig,
-                fmt::format("--sbatch {}: hgtrain submit slurm gives --{} itself", typed, name),
-                "see hgtrain submit slurm --help for its own flags");
+                fmt::format("--sbatch {}: the job relies on --{} as hgtrain sets it, or leaves it "
+                            "out",
+                            typed, *own),
+                "leave it out: `hgtrain submit slurm --help` lists the flags, and --dry_run prints "
+                "the script");
+  if (!is_one_word(option))
+    throw Error(ErrorKind::kConfig,
+                fmt::format("--sbatch {}: sbatch would not read all of it as one value", typed),
+                "blanks, # and \\ must be in quotes: --sbatch \"comment='my run'\"");
   return "--" + option;
 }
 

@@ -112,7 +112,8 @@ void Agent::answer_inspection() {
 template <class Message, class Act>
 void Agent::with_ranks(const Frame& frame, const Act& act) {
   const auto message = decode_payload<Message>(frame.payload);
-  if (ranks_ && ranks_->attempt() == message.attempt) std::invoke(act, *ranks_, message);
+  if (!ranks_ || ranks_->attempt() != message.attempt) return;
+  ranks_->once_started([&ranks = *ranks_, message, act] { std::invoke(act, ranks, message); });
 }
 
 void Agent::on_frame(const Frame& frame) {
@@ -230,26 +231,23 @@ void Agent::spawn(const Spawn& order) {
     ranks_->close();
     asio::post(context_.io, [last = std::move(ranks_)] {});
   }
-  LocalRanks::Context context{context_.io,
-                              link_,
-                              window_,
-                              logs_,
-                              context_.group_fd,
-                              context_.others,
-                              lease_,
-                              context_.started_rank,
-                              context_.is_own_process,
-                              port_ ? port_->number() : 0,
-                              [this] {
-                                if (why_ended_) end_now();
-                              },
-                              [this] { give_up(); }};
+  LocalRanks::Context context{
+      context_.io,
+      link_,
+      window_,
+      logs_,
+      context_.group_fd,
+      context_.others,
+      lease_,
+      context_.is_own_process,
+      port_ ? port_->number() : 0,
+      [this, attempt = order.attempt](const Error& why) { link_.send(not_spawned(attempt, why)); },
+      [this] {
+        if (why_ended_) end_now();
+      },
+      [this] { give_up(); }};
   ranks_ = std::make_unique<LocalRanks>(std::move(context), order);
-  try {
-    ranks_->start();
-  } catch (const Error& e) {
-    link_.send(not_spawned(order.attempt, e));
-  }
+  ranks_->start();
 }
 
 /// The coordinator is silent, or has given this agent up, because this process stood still.
@@ -276,6 +274,7 @@ void Agent::on_stream_ended(const std::string& why) {
   log_info("the coordinator is gone: {}", why);
   why_ended_ = why;
   lease_.stop();
+  if (ranks_) ranks_->stop_starting();
   if (!ranks_ || ranks_->are_gone()) return end_now();
   ranks_->signal({ranks_->attempt(), kAllRanks, SIGKILL});
   end_timer_.expires_after(kGuardLimit);

@@ -46,8 +46,6 @@ class Agent {
     std::chrono::milliseconds driver_limit = std::chrono::hours(24);
     /// The process is only this agent's: if it is stopped for a lease, guards of the ranks kill it.
     bool is_own_process = false;
-    /// Called after each rank that is started: the loop does not run before the last one.
-    std::function<void()> started_rank = [] {};
   };
 
   Agent(Context context, OwnedFd in, OwnedFd out);

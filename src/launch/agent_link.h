@@ -48,10 +48,6 @@ class AgentLink {
   /// For an agent on another machine: from now on, each side counts the other as lost after that
   /// long without a message.
   void start_lease(std::chrono::milliseconds lease);
-  /// Tells the agent that this process lives. Call it in between if the loop does not run for long.
-  void beat() {
-    if (lease().count() > 0 && !is_lost()) lease_.beat();
-  }
   std::chrono::nanoseconds lease() const { return lease_.length(); }  ///< 0 = none
   std::chrono::nanoseconds silence() const {  ///< for how long nothing has come; 0 without a lease
     return std::chrono::nanoseconds(lease_.length().count() == 0 ? 0

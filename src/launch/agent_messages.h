@@ -38,13 +38,14 @@ struct JobEnded {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 13;
+inline constexpr std::uint32_t kAgentVersion = 14;
 
 /// The first message of an agent that has dialled the coordinator: who it is.
 struct Join {
   static constexpr MessageKind kKind = MessageKind::kJoin;
   std::uint32_t version = kAgentVersion;
   std::int32_t node = 0;  ///< its number, or kAnyNode
+  std::string id;         ///< of the process, random
   std::int32_t num_nodes = 0;
   std::int32_t workers = 0;  ///< JobHost::workers
   std::string host;          ///< its name
@@ -52,7 +53,7 @@ struct Join {
   std::map<std::string, std::string> config;    ///< of its Rendezvous
   std::map<std::string, std::string> settings;  ///< the same
   static auto fields(auto& m) {
-    return std::tie(m.version, m.node, m.num_nodes, m.workers, m.host, m.machine, m.config,
+    return std::tie(m.version, m.node, m.id, m.num_nodes, m.workers, m.host, m.machine, m.config,
                     m.settings);
   }
 };

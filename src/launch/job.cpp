@@ -201,10 +201,11 @@ class Job {
     const std::vector<std::string> joined = joined_.joining(host_names());
     const bool is_host_to_blame = !host.empty() && !spec_.hosts.empty();
     if (stopping_ || (joined.empty() && !is_host_to_blame)) return end_like_last_attempt(why);
-    if (is_host_to_blame && std::ranges::count(joined, host) == 0)
-      roster_.set_aside(host, why.message());
-    else
+    if (!is_host_to_blame || std::ranges::count(joined, host) > 0)
       leave_out(joined, host, why.message());
+    else if (!roster_.set_aside(host, why.message()))
+      return end_like_last_attempt(
+          {why.kind(), fmt::format("host {} cannot be used: {}", host, why.message()), why.hint()});
     asio::post(io_, [this, why] {
       if (done_) return;
       if (stopping_) return end_like_last_attempt(why);
@@ -271,8 +272,19 @@ class Job {
     roster_.gather();
   }
 
-  /// If there can be no restart, the last attempt is how the job ended.
+  /// If there can be no restart, the last attempt is how the job ended, unless it was stopped only
+  /// to let hosts join.
   void end_like_last_attempt(const Error& why) {
+    if (!stopping_ && verdict_.outcome == Verdict::Outcome::kStopped) {
+      verdict_.outcome = Verdict::Outcome::kFailed;
+      verdict_.exit_code = why.exit_code();
+      verdict_.host = host_name();
+      verdict_.reason = "could not start the ranks again";
+      verdict_.message = why.message();
+      verdict_.hint = why.hint();
+      verdict_.context = why.context();
+      return leave();
+    }
     verdict_.no_restart = why.message();
     const bool is_away = spec_.rendezvous ? why.kind() == ErrorKind::kPeer  // it has not dialled
                                           : why.kind() != ErrorKind::kConfig;
@@ -431,7 +443,7 @@ class Job {
   void kill_by(const std::string& whom) {
     killed_by_ = whom;
     stopping_ = true;
-    spec_.on_event(-1, "killing", {});
+    spec_.on_event(-1, "killing", nlohmann::json::object());
     roster_.begin_stop();
     coordinator_->kill();
   }

@@ -35,7 +35,7 @@ bool is_taken(const RosterHost& host) {
 
 constexpr std::chrono::nanoseconds kSilent = std::chrono::seconds(2);
 constexpr std::chrono::nanoseconds kRecent =
-    std::chrono::seconds(15);  // the pause between two dials is shorter
+    std::chrono::seconds(5);  // the pause between two dials is shorter
 
 bool is_silent(const RosterHost& host) {
   return is_taken(host) && host.link->silence() >= kSilent;
@@ -237,12 +237,18 @@ void JoiningNodes::on_other_secret(const std::string& address) {
     events_.notice(fmt::format("{} has dialled {}", address, kOtherSecret));
 }
 
-std::int64_t JoiningNodes::first_dialled_ns(int node) {
+std::int64_t JoiningNodes::first_dialled_ns(const Join& join) {
+  forget_old_dials();
   const std::int64_t now = now_ns();
-  Dials& dials = dials_[node];
-  if (now - dials.last_ns > kRecent.count()) dials.first_ns = now;
+  Dials& dials = dials_.try_emplace(join.id, Dials{now, now}).first->second;
   dials.last_ns = now;
   return dials.first_ns;
+}
+
+void JoiningNodes::forget_old_dials() {
+  std::erase_if(dials_, [now = now_ns()](const auto& dials) {
+    return now - dials.second.last_ns > kRecent.count();
+  });
 }
 
 void JoiningNodes::on_join(Newcomer newcomer) try {
@@ -250,7 +256,7 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
   const int wanted = is_one ? newcomer.join.node : kAnyNode;
   auto [in, out] = newcomer.carrier->start();
   const auto refuse = [&, &to = out](const std::string& why) {
-    dials_.erase(wanted);
+    dials_.erase(newcomer.join.id);
     refused_[wanted] = fmt::format("{} is refused: {}", newcomer_name(newcomer), why);
     events_.notice(refused_[wanted]);
     send_last(Refused{why}, to);
@@ -260,7 +266,7 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
       !why.empty())
     return refuse(why);
   if (exit_code_) return tell_end(newcomer, std::move(in), std::move(out));
-  const std::int64_t since_ns = first_dialled_ns(wanted);
+  const std::int64_t since_ns = first_dialled_ns(newcomer.join);
   if (newcomer.join.node == kAnyNode) newcomer.join.node = free_number(newcomer.join, hosts_);
   const auto let_dial_again = [&] {
     log_info("{} cannot join yet, and dials again", newcomer_name(newcomer));
@@ -269,8 +275,9 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
   if (const std::string why = why_refused(newcomer.join, hosts_); !why.empty()) return refuse(why);
   RosterHost& host = hosts_[static_cast<std::size_t>(newcomer.join.node)];
   if (!events_.lets_join(host)) return let_dial_again();
-  dials_.erase(wanted);
+  dials_.erase(newcomer.join.id);
   host.carrier = newcomer.carrier;
+  host.node_id = newcomer.join.id;
   host.our_address = newcomer.our_address;
   host.machine = newcomer.join.machine;
   host.spec.name = node_name(newcomer.join, newcomer.join.node, hosts_);
@@ -279,8 +286,8 @@ void JoiningNodes::on_join(Newcomer newcomer) try {
   refused_.erase(newcomer.join.node);
   refused_.erase(wanted);
   events_.joined(host, std::move(in), std::move(out));
-} catch (const Error& e) {  // this process has no more descriptors
-  events_.notice(fmt::format("{} cannot join: {}", newcomer_name(newcomer), e.message()));
+} catch (const std::exception& e) {  // this process has no more descriptors
+  events_.notice(fmt::format("{} cannot join: {}", newcomer_name(newcomer), e.what()));
 }
 
 /// The same config may be written in many ways, so the node is not refused for it.
@@ -315,25 +322,17 @@ void JoiningNodes::tell_end(const Newcomer& newcomer, OwnedFd in, OwnedFd out) {
 
 void JoiningNodes::on_told(LateNode& late) {
   if (std::exchange(late.knows_end, true)) return;
-  const Join& join = late.newcomer.join;
-  dials_.erase(join.node);
-  for (int node = 1; node < static_cast<int>(hosts_.size()); ++node) {
-    RosterHost& host = hosts_[static_cast<std::size_t>(node)];
-    const bool is_it =
-        join.node == kAnyNode ? host.spec.name == node_name(join, node, hosts_) : join.node == node;
-    if (!is_it || host.knows_end) continue;  // a machine may have several nodes
-    host.knows_end = true;
-    break;
-  }
+  const std::string& id = late.newcomer.join.id;
+  dials_.erase(id);
+  for (RosterHost& host : hosts_) host.knows_end |= host.node_id == id;
+  if (!dismissed_) late.newcomer.carrier->leave_open();
   check_dismissed();
 }
 
 void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done) {
   exit_code_ = exit_code;
   dismissed_ = std::move(done);
-  std::erase_if(dials_, [now = now_ns()](const auto& dials) {
-    return now - dials.second.last_ns > kRecent.count();
-  });
+  forget_old_dials();
   for (RosterHost& host : hosts_)
     if (host.carrier && !host.knows_end) host.link->send(JobEnded{exit_code});
   timer_.expires_after(limit);

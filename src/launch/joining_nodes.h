@@ -94,7 +94,8 @@ class JoiningNodes {
   std::string doubt_about_address() const;
   void wait_until(Clock::time_point time);
   void report_missing();
-  std::int64_t first_dialled_ns(int node);
+  std::int64_t first_dialled_ns(const Join& join);
+  void forget_old_dials();
   void on_join(Newcomer newcomer);
   /// It has dialled after the end of the job.
   struct LateNode {
@@ -117,9 +118,9 @@ class JoiningNodes {
   struct Dials {
     std::int64_t first_ns = 0, last_ns = 0;
   };
-  // By number, or kAnyNode: nodes that dial again and again, because they cannot join yet. Once the
-  // job has ended: those that are still to be told.
-  std::map<int, Dials> dials_;
+  // By Join::id: nodes that dial again and again, because they cannot join yet. Once the job has
+  // ended: those that are still to be told.
+  std::map<std::string, Dials> dials_;
   std::map<int, std::string> refused_;  // by number, or kAnyNode: the last that was, and why
   std::set<std::pair<int, std::string>> named_;  // how nodes differ from node 0, by number
   std::set<std::string> other_secrets_;  // addresses of strangers, or of nodes with another secret

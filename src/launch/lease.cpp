@@ -27,19 +27,16 @@ void Lease::start(std::chrono::milliseconds lease) {
   lease_ = lease;
   is_last_call_ = false;
   heard_ns_ = ticked_ns_ = now_ns();
+  longest_tick_ns_ = 0;
   tick();
 }
 
-void Lease::beat() {
-  // What the peer has sent meanwhile waits for the loop.
-  if (standstill_ == Standstill::kExcused) heard_ns_ = now_ns();
-  note_time();
-  send_beat();
-}
-
 void Lease::note_time() {
-  const std::int64_t now = now_ns();
-  longest_tick_ns_ = std::max(longest_tick_ns_, now - ticked_ns_);
+  const std::int64_t now = now_ns(), time = now - ticked_ns_;
+  if (time >= longest_tick_ns_ || now - longest_tick_at_ns_ > lease_.count()) {
+    longest_tick_ns_ = time;
+    longest_tick_at_ns_ = now;
+  }
   if (!has_passed()) ticked_ns_ = now;
 }
 

@@ -31,8 +31,6 @@ class Lease {
 
   void start(std::chrono::milliseconds lease);
   void stop() { timer_.cancel(); }
-  /// Tells the peer that this process lives. Call it in between if the loop does not run for long.
-  void beat();
   /// Whether this process has stood still for the lease, so the peer may have given it up
   /// (kCounts).
   bool has_passed() const;
@@ -43,7 +41,7 @@ class Lease {
   std::chrono::nanoseconds length() const { return lease_; }
   std::int64_t heard_ns() const { return heard_ns_; }
 
-  /// The longest time for which this process has stood still since start(), because it was stopped.
+  /// The longest time for which this process has stood still lately, which is within about a lease.
   std::chrono::nanoseconds standstill() const;
 
   /// The peer's clock minus ours according to one round trip of a beat, and by how much that can be
@@ -68,7 +66,7 @@ class Lease {
   bool is_last_call_ = false;  // for what has come while this process stood still
   bool is_silent_ = false;     // silent for 2 s, which was logged
   std::int64_t ticked_ns_ = 0;
-  std::int64_t longest_tick_ns_ = 0;
+  std::int64_t longest_tick_ns_ = 0, longest_tick_at_ns_ = 0;  // lately, and when it ended
   std::int64_t beat_ns_ = 0;     // the peer's time in its last beat, 0 = none yet
   std::int64_t beat_at_ns_ = 0;  // when that came
   std::int64_t round_trip_ns_ = -1;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include <asio/post.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -78,32 +79,56 @@ LocalRanks::LocalRanks(Context context, const Spawn& order)
       spec_(spec_of(order_)),
       oom_kills_before_(oom_kills()),
       store_(JobStore::kMaxBytes, {[this](const std::string& key, const std::string& value) {
-                                     context_.link.send(AgentStoreSet{order_.attempt, key, value});
+                                     report(AgentStoreSet{order_.attempt, key, value});
                                    },
                                    [this](const std::string& key) {
-                                     context_.link.send(AgentStoreGet{order_.attempt, key});
+                                     report(AgentStoreGet{order_.attempt, key});
                                    }}),
       timer_(context_.io) {}
 
 // ---- starting ----
 
 void LocalRanks::start() {
-  prepare_host();
-  try {
-    for (int i = 0; i < order_.num_ranks; ++i) {
-      start_worker(order_.first_rank + i);
-      // Many workers on a busy machine can take longer to start than a lease lasts.
-      if (has_lease()) context_.lease.beat();
-      context_.started_rank();
-      renew_leases();
-    }
-  } catch (...) {
-    for (const auto& worker : workers_) worker->kill_and_wait();
-    throw;
+  is_starting_ = true;
+  start_next();
+}
+
+void LocalRanks::start_next() try {
+  if (!is_starting_) return;
+  if (workers_.empty()) prepare_host();
+  if (std::ssize(workers_) < order_.num_ranks) {
+    start_worker(order_.first_rank + static_cast<int>(workers_.size()));
+    renew_leases();
+    return asio::post(context_.io, [this] { start_next(); });
   }
+  is_starting_ = false;
   for (const auto& worker : workers_)
-    context_.link.send(Spawned{order_.attempt, worker->rank(), worker->pid()});
-  watch_workers();
+    report(Spawned{order_.attempt, worker->rank(), worker->pid()});
+  for (const auto& act : std::exchange(waiting_, {})) act();
+  if (!are_gone()) watch_workers();
+} catch (...) {
+  stop_starting();
+  for (const auto& worker : workers_) worker->kill_and_wait();
+  try {
+    throw;
+  } catch (const Error& e) {
+    context_.cannot_start(e);
+  }
+}
+
+void LocalRanks::once_started(std::function<void()> act) {
+  if (!is_starting_) return act();
+  waiting_.push_back(std::move(act));
+}
+
+void LocalRanks::stop_starting() {
+  is_starting_ = false;
+  waiting_.clear();
+}
+
+template <class Message>
+void LocalRanks::report(Message message) {
+  once_started([this, message = std::move(message)] { context_.link.send(message); });
 }
 
 void LocalRanks::renew_leases() {
@@ -164,14 +189,14 @@ Worker::Events LocalRanks::worker_events() {
           [this](Worker& w) { on_gone(w); },
           [this](Worker& w) { on_orphaned(w); },
           [this](Worker& w, const std::string& name, const nlohmann::json& body) {
-            context_.link.send(RankEvent{order_.attempt, w.rank(), now_ns(),
-                                         signalled_ns_.count(w.rank()) > 0, name, body.dump()});
+            report(RankEvent{order_.attempt, w.rank(), now_ns(), signalled_ns_.count(w.rank()) > 0,
+                             name, body.dump()});
           },
           [this](Worker& w, const std::string& why) {
-            context_.link.send(ChannelBroken{order_.attempt, w.rank(), why});
+            report(ChannelBroken{order_.attempt, w.rank(), why});
           },
           [this](Worker& w, const Heartbeat& beat) {
-            context_.link.send(RankHeartbeat{order_.attempt, w.rank(), beat});
+            report(RankHeartbeat{order_.attempt, w.rank(), beat});
           }};
 }
 
@@ -212,6 +237,7 @@ void LocalRanks::resume_output() {
 }
 
 void LocalRanks::close() {
+  stop_starting();
   timer_.cancel();
   for (const auto& worker : workers_) worker->close();
 }
@@ -229,7 +255,7 @@ void LocalRanks::on_ended(const Worker& worker) {
   message.out_of_memory = exit_code_of(message) == 128 + SIGKILL && !message.lost_guard &&
                           oom_kills().value_or(0) > oom_kills_before_.value_or(0);
   log_info("rank {}: {}", worker.rank(), reason_of(message));
-  context_.link.send(message);
+  report(message);
 }
 
 void LocalRanks::on_orphaned(const Worker& worker) {
@@ -251,16 +277,16 @@ std::set<pid_t> LocalRanks::kill_orphans(std::chrono::milliseconds patience) {
 }
 
 void LocalRanks::on_gone(const Worker& worker) {
-  context_.link.send(Gone{order_.attempt, worker.rank(), worker.last_lines(),
-                          message_in_error_file(error_file(spec_, worker.rank())),
-                          port_user_at_the_end()});
+  report(Gone{order_.attempt, worker.rank(), worker.last_lines(),
+              message_in_error_file(error_file(spec_, worker.rank())), port_user_at_the_end()});
   if (!are_gone()) return;
   timer_.cancel();
   context_.gone();
 }
 
 bool LocalRanks::are_gone() const {
-  return std::all_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->is_gone(); });
+  return !is_starting_ &&
+         std::all_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->is_gone(); });
 }
 
 /// If nothing of the job is left to listen on MASTER_PORT, a process that does has taken the port.

@@ -14,6 +14,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/launch/job.h"
 
 #include "agent_messages.h"
@@ -39,12 +40,13 @@ class LocalRanks {
     int group_fd = -1;  ///< of the job's control group, -1 = none
     /// Children of this process that are none of the ranks'.
     std::function<std::set<pid_t>()> others;
-    Lease& lease;  ///< of the stream; guards have the same on this process
-    /// Called after each rank that is started: the loop does not run before the last one.
-    std::function<void()> started_rank = [] {};
+    Lease& lease;                   ///< of the stream; guards have the same on this process
     bool guards_end_agent = false;  ///< if the lease is over, they kill this process, too
     int held_port = 0;              ///< MASTER_PORT, if this host reserves it
-    std::function<void()> gone;     ///< no process of any rank is left
+    /// A rank cannot be started, or the lease has passed because this process stood still. None is
+    /// left running.
+    std::function<void(const Error& why)> cannot_start;
+    std::function<void()> gone;  ///< no process of any rank is left
     /// A guard has killed its rank, because this process stood still for the lease: the coordinator
     /// may have given its ranks to others.
     std::function<void()> lease_ended = [] {};
@@ -52,9 +54,13 @@ class LocalRanks {
 
   LocalRanks(Context context, const Spawn& order);
 
-  /// Starts all. Error if one cannot be started, or the lease passes because this process stands
-  /// still; then none is left running.
+  /// Starts one rank on each turn of the loop: on a busy machine, all can take longer than a lease,
+  /// and other machines hear of this one meanwhile. The coordinator hears of ranks once all have
+  /// started, and `act` of once_started() waits for that.
   void start();
+  void once_started(std::function<void()> act);
+  /// Starts no more ranks.
+  void stop_starting();
   void command(const RankCommand& message);
   void signal(const SignalRanks& message);
   void kill_guards();
@@ -69,7 +75,10 @@ class LocalRanks {
   void close();
 
  private:
+  template <class Message>
+  void report(Message message);
   void prepare_host();
+  void start_next();
   void start_worker(int rank);
   bool has_lease() const { return context_.lease.length().count() > 0; }
   void renew_leases();
@@ -93,9 +102,11 @@ class LocalRanks {
   const JobKey key_ = JobKey::random();
   JobStore store_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::map<int, std::int64_t> signalled_ns_;  // by rank: when we first sent it a signal
-  std::map<int, int> stopped_checks_;         // by rank: how often in a row it was found stopped
-  bool has_orphans_ = false;                  // which cannot be killed yet
+  bool is_starting_ = false;
+  std::vector<std::function<void()>> waiting_;  // until all are started
+  std::map<int, std::int64_t> signalled_ns_;    // by rank: when we first sent it a signal
+  std::map<int, int> stopped_checks_;           // by rank: how often in a row it was found stopped
+  bool has_orphans_ = false;                    // which cannot be killed yet
   asio::steady_timer timer_;
 };
 

@@ -125,12 +125,13 @@ std::map<std::string, std::string> library_versions() {
   return versions;
 }
 
-void require_script(const std::string& path, const std::string& work_folder) {
+void require_script(const std::string& path) {
   if (path.empty() || path_exists(path)) return;
   throw Error(ErrorKind::kConfig,
               fmt::format("host {} has no file {}", host_name(), fs::absolute(path).string()),
-              work_folder.empty() ? "each node needs the script, in the folder where it is started"
-                                  : "every host needs the script at the same path");
+              fs::path(path).is_absolute()
+                  ? "every host needs the script at the same path"
+                  : "every host needs the script, below the folder in which its part is started");
 }
 
 /// Whether there is anything of a token file, whose path is as in a config.
@@ -163,7 +164,7 @@ void look_for_start(const Inspect& wanted, HostFacts& out) {
     if (wanted.address.empty()) address_of(wanted.interface);
     if (is_link(wanted.program)) find_program(wanted.program, wanted.path);
     if (!wanted.command.empty()) find_program(wanted.command, wanted.path);
-    require_script(wanted.script, wanted.work_folder);
+    require_script(wanted.script);
     require_token_files(wanted.token_files);
     if (!wanted.shared_file.empty() && !path_exists(wanted.shared_file))
       out.missing_run_dir = wanted.run_dir;

@@ -193,9 +193,9 @@ std::string join_frame(const Rendezvous& rendezvous, const std::vector<JobHost>&
   const JobHost& self = hosts[static_cast<std::size_t>(std::max(0, rendezvous.node))];
   return encode_frame(
       Join::kKind,
-      encode_payload(Join{kAgentVersion, rendezvous.node, static_cast<std::int32_t>(hosts.size()),
-                          self.workers, host_name(), machine_of(rendezvous), rendezvous.config,
-                          rendezvous.settings}));
+      encode_payload(Join{kAgentVersion, rendezvous.node, random_suffix(),
+                          static_cast<std::int32_t>(hosts.size()), self.workers, host_name(),
+                          machine_of(rendezvous), rendezvous.config, rendezvous.settings}));
 }
 
 /// One connection to node 0, until it ends.
@@ -232,8 +232,7 @@ class Connection {
     }
     if (agent_->is_welcome() && (comes_back || !rendezvous_.shares_output))
       tell("hgtrain: {} has joined node 0 at {}{}\n", name_of(rendezvous_),
-           address_text(rendezvous_),
-           comes_back ? " again" : ", which prints the output of all ranks");
+           address_text(rendezvous_), comes_back ? " again" : ", which reports on the job");
     io_.run();
     if (stopped_ && !agent_->exit_code()) throw *stopped_;
     return out;

@@ -85,12 +85,7 @@ void Roster::start_local_agent(Host& host, const Agent::Context& context) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_no_descriptor();
   OwnedFd ours(ends[0]), theirs(ends[1]);
   OwnedFd our_copy = copy_of(ours), their_copy = copy_of(theirs);
-  Agent::Context with_beats = context;
-  with_beats.started_rank = [this] {
-    for (Host& other : hosts_)
-      if (other.link) other.link->beat();
-  };
-  agent_ = std::make_unique<Agent>(std::move(with_beats), std::move(theirs), std::move(their_copy));
+  agent_ = std::make_unique<Agent>(context, std::move(theirs), std::move(their_copy));
   connect(host, std::move(ours), std::move(our_copy));
 }
 
@@ -223,11 +218,13 @@ void Roster::keep_out(Host& host) {
   host.state = State::kAway;
 }
 
-void Roster::set_aside(const std::string& name, const std::string& why) {
+bool Roster::set_aside(const std::string& name, const std::string& why) {
   const auto host =
       std::ranges::find(hosts_, name, [](const Host& host) { return host.spec.name; });
+  if (is_node_0(*host)) return false;
   could_not_start_ = host->was_set_aside = true;
-  host->ssh || is_node_0(*host) ? put_aside(*host, why) : leave_out(name, why);
+  host->ssh ? put_aside(*host, why) : leave_out(name, why);
+  return true;
 }
 
 void Roster::forget_set_aside() {

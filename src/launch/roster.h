@@ -83,16 +83,17 @@ class Roster {
   /// The host, none of whose ranks is left, runs none of later attempts, and is not called again.
   void leave_out(const std::string& host, const std::string& why);
   /// The host could not start its ranks. If ssh reaches it, it is called again, and gather() does
-  /// not wait longer than the one before it; otherwise it is left out.
-  void set_aside(const std::string& host, const std::string& why);
+  /// not wait longer than the one before it; a node that has dialled is left out. False, and
+  /// nothing is done, if it is node 0, without which there is no job.
+  bool set_aside(const std::string& host, const std::string& why);
   /// The hosts of this attempt were able to start their ranks.
   void forget_set_aside();
   /// There is no next attempt: lost hosts are not called again, and those that cannot be used any
   /// more are not named.
   void begin_stop() { is_stopping_ = true; }
-  /// Tells the nodes that have dialled how the job has ended, and calls `done` once all have
-  /// acknowledged it, or after kDismissLimit. The nodes end when this process ends, which may print
-  /// its report before.
+  /// Tells the nodes that have dialled, or dial again, how the job has ended, and calls `done` once
+  /// all have acknowledged it, or after kDismissLimit. The nodes end when this process ends, which
+  /// may print its report before.
   void dismiss(int exit_code, std::function<void()> done);
   static constexpr std::chrono::seconds kDismissLimit{5};
 

@@ -34,6 +34,7 @@ struct RosterHost {
   std::string address;      ///< the address by which ssh reached it
   std::string our_address;  ///< the address that it dialled
   std::string machine;      ///< Join::machine
+  std::string node_id;      ///< Join::id
   int gpus = 0;             ///< GPUs that programs see there
   bool has_said_hello = false;
   std::unique_ptr<asio::steady_timer> answer_limit;  ///< until it has sent its facts

@@ -58,10 +58,15 @@ TEST_CASE("other options of sbatch are passed on, unless they would undo what a 
     CHECK(refused.status == 2);
     CHECK_THAT(refused.output, Catch::Contains("this is no option of sbatch"));
   }
-  for (const char* typed : {"nodes=3", "signal=USR1@5", "no-requeue"}) {
+  for (const char* typed : {"nodes=3", "signal=USR1@5", "no-requeue", "ntask=4", "array=0-3"}) {
     const Outcome refused = run_program(job + typed);
     CHECK(refused.status == 2);
-    CHECK_THAT(refused.output, Catch::Contains("gives --") && Catch::Contains(" itself"));
+    CHECK_THAT(refused.output, Catch::Contains("the job relies on --"));
+  }
+  for (const char* typed : {"\"comment=my run\"", "comment=a#1", "\"comment='a b\""}) {
+    const Outcome refused = run_program(job + typed);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.output, Catch::Contains("would not read all of it as one value"));
   }
 }
 

@@ -120,7 +120,7 @@ class DetachTest(HostsCase):
             for command, says in ('logs', 'hello\n'), ('status', 'unknown: its launcher ran on a; ask on a\n'):
                 said = self.command(self.work, command, 'read')
                 self.assertIn('host a cannot be used: ', said)
-                self.assertIn('so only the files in read are read here\n', said)
+                self.assertIn('so only the files in read are read here, as they are now\n', said)
                 self.assertIn(says, said)
             self.command(self.work, 'stop', 'read', exit_code=3)
         hidden.rename(socket)

@@ -50,7 +50,7 @@ class NodesTest(HostsCase):
         if exit_code == 0:
             for printed, said in others:
                 self.assertEqual(printed, '')
-                self.assertRegex(said, r'\Ahgtrain: .* has joined node 0 at \S+, which prints the output of all ranks\n\Z')
+                self.assertRegex(said, r'\Ahgtrain: .* has joined node 0 at \S+, which reports on the job\n\Z')
         return out, err
 
     def test_every_rank_knows_its_place_and_no_rank_knows_the_secret(self):
@@ -270,6 +270,24 @@ class NodesTest(HostsCase):
         self.assertEqual([first.returncode, second.returncode], [143, 143], err + told)
         self.assertIn('has ended already, with exit code 143\n', told)
 
+    def test_each_of_several_nodes_without_a_number_learns_how_the_job_has_ended(self):
+        def start(node):
+            return self.start_node(node, '--nproc_per_node', '1', '--max_restarts', '2', '--', 'sh', '-c', 'echo $RANK; exec sleep 1000',
+                                   flags=('--nnodes', '1:3', '--rdzv_endpoint', f'{self.hosts.net}.1:29500'), place=(), env={'HGTRAIN_LOG': 'info'})
+
+        first, *others = [start(node) for node in range(3)]
+        self.assertEqual(sorted(first.stdout.readline() for _ in range(3)), ['[r0] 0\n', '[r1] 1\n', '[r2] 2\n'])
+        for node in others:
+            node.kill()
+            node.communicate()
+        others = [start(node) for node in (1, 2)]
+        for name in 'bc':
+            self.read_until(f'a node on {name} ', first)
+        first.send_signal(signal.SIGTERM)
+        nodes = [first, *others]
+        said = [node.communicate(timeout=60)[1] for node in nodes]
+        self.assertEqual([node.returncode for node in nodes], [143] * 3, said)
+
     def test_a_node_0_that_cannot_start_its_ranks_again_ends_the_job(self):
         logs = self.work / 'logs_of_0'
         logs.mkdir()
@@ -281,6 +299,25 @@ class NodesTest(HostsCase):
         ends = [node.communicate(timeout=120) for node in nodes]
         self.assertRegex(ends[0][1], 'no restart: host a cannot be used: cannot create .*: Read-only file system\n(?!  hint)')
         self.assertEqual([node.returncode for node in nodes], [1, 1], ends)
+
+    def test_a_node_0_that_cannot_start_its_ranks_with_a_node_that_joins_ends_the_job_and_says_why(self):
+        folder = self.prepare('no_growth', 3)
+
+        def start(node):
+            return self.start_node(node, '--config', 'config.json', '--device', 'cpu', '--num_workers', '1', '--run_dir', 'run', '--steps', '100000',
+                                   '--max_restarts', '3', '--checkpoint.save_interval', '50', '--train_batch_size', '12', '--join_timeout', '2',
+                                   flags=('--nnodes', '1:2'), command=('train',), cwd=folder)
+
+        first = start(0)
+        self.wait_for_step(folder, 'run', 60, first)
+        (folder / 'run/logs').rename(folder / 'run/logs_before')
+        (folder / 'run/logs').touch()
+        second = start(1)
+        ends = [node.communicate(timeout=120) for node in (first, second)]
+        self.assertRegex(ends[0][1], 'error: host a cannot be used: run/logs is not a folder that logs can be written to\n'
+                                     '  host a could not start the ranks again\n')
+        self.assertNotIn('is left out', ends[0][1])
+        self.assertEqual([first.returncode, second.returncode], [2, 2], ends)
 
 
 if __name__ == '__main__':

@@ -36,8 +36,7 @@ struct StreamPair {
 struct AgentHost {
   explicit AgentHost(std::chrono::milliseconds lease = {})
       : agent({io, -1, [this] { return agent_keeps; }, lease,
-               [this](const std::string& why) { ended = why; }, std::chrono::hours(24), false,
-               [this] { ++started; }},
+               [this](const std::string& why) { ended = why; }},
               std::move(stream.in[1]), std::move(stream.out[1])) {
     link.emplace(io, std::move(stream.in[0]), std::move(stream.out[0]),
                  FrameLink::Events{[this](const Frame& frame) { on_frame(frame); },
@@ -79,7 +78,6 @@ struct AgentHost {
   std::vector<Frame> frames;
   std::optional<std::string> ended;  ///< the agent says that it is done, and why
   std::optional<std::string> lost;   ///< the agent has closed the stream
-  int started = 0;                   ///< ranks, as the agent has said while it started them
   std::set<pid_t> agent_keeps;       ///< children of this process that the agent did not start
   Agent agent;
   std::optional<FrameLink> link;

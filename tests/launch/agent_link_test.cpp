@@ -1,7 +1,6 @@
 #include "agent_link.h"
 
 #include <memory>
-#include <sys/ioctl.h>
 
 #include <asio/post.hpp>
 #include <catch2/catch.hpp>
@@ -10,25 +9,6 @@
 #include "merged_output.h"
 
 using namespace hgt;
-
-TEST_CASE("an agent hears that the launcher lives although its loop does not run") {
-  asio::io_context io;
-  StreamPair stream;
-  MergedOutput console(io, {[](OutputSink::Stream, std::string_view) {}, [] { return false; }});
-  AgentLink link(io, "b", std::move(stream.in[0]), std::move(stream.out[0]), console, {});
-  const auto bytes = [&] {
-    int bytes = 0;
-    CHECK(ioctl(stream.in[1].get(), FIONREAD, &bytes) == 0);
-    return bytes;
-  };
-  link.beat();  // an agent in this process has no lease
-  CHECK(bytes() == 0);
-  link.start_lease(std::chrono::seconds(15));
-  const int before = bytes();
-  link.beat();
-  CHECK(bytes() > before);
-  link.close();
-}
 
 TEST_CASE("a link that was closed can be destroyed by what is queued on the loop then") {
   asio::io_context io;

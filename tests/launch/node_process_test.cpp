@@ -76,9 +76,9 @@ TEST_CASE("nodes that start in any order meet, and their ranks know their places
   for (LauncherProcess* const other : {&one, &two}) {
     CHECK(other->wait() == 0);
     CHECK(other->out() + other->err() ==
-          fmt::format("hgtrain: node {} has joined node 0 at 127.0.0.1:{}, which prints the output "
-                      "of all ranks\n",
-                      other == &one ? 1 : 2, nodes.port));
+          fmt::format(
+              "hgtrain: node {} has joined node 0 at 127.0.0.1:{}, which reports on the job\n",
+              other == &one ? 1 : 2, nodes.port));
   }
 }
 

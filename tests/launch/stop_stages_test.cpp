@@ -51,13 +51,14 @@ TEST_CASE("if no rank is left that obeys an abort, the ranks get SIGTERM at once
   CHECK(attempt.entered == Stages{Stage::kAborting, Stage::kTerminating});
 }
 
-TEST_CASE("how long ranks have until they are killed is known") {
+TEST_CASE("how long ranks have until they are killed is known, also if SIGTERM comes before") {
   using std::chrono::seconds;
-  StoppedAttempt attempt(false);
-  attempt.spec.grace = seconds(1000);
-  attempt.stages.advance(Stage::kAborting);
-  CHECK(attempt.stages.until_kill() <= seconds(1000));
-  CHECK(attempt.stages.until_kill() > seconds(500));
+  const bool own_workers = GENERATE(false, true);
+  StoppedAttempt attempt(own_workers);
+  attempt.spec.grace = attempt.spec.stop_limit = seconds(1000);
+  attempt.stages.advance(Stage::kStopping);
+  CHECK(attempt.stages.until_kill() <= seconds(own_workers ? 2000 : 1000));
+  CHECK(attempt.stages.until_kill() > seconds(own_workers ? 1500 : 500));
   attempt.stages.cancel();
 }
 
