@@ -281,8 +281,9 @@ class NodesTest(HostsCase):
             node.kill()
             node.communicate()
         others = [start(node) for node in (1, 2)]
-        for name in 'bc':
-            self.read_until(f'a node on {name} ', first)
+        said = ''
+        while not all(f' on {name} (' in said for name in 'bc'):
+            said += self.read_until('cannot join yet, and dials again', first)
         first.send_signal(signal.SIGTERM)
         nodes = [first, *others]
         said = [node.communicate(timeout=60)[1] for node in nodes]
