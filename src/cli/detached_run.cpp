@@ -26,47 +26,35 @@ std::string file_in(const std::string& run) {
   return run + "/" + kDetachedFile;
 }
 
-/// Whether run.json was written since --detach started the run; otherwise it may be of an earlier
-/// one.
-bool has_newer_run_file(const std::string& run) {
-  std::error_code missing;  // then the time is the earliest
-  return std::filesystem::last_write_time(run + "/run.json", missing) >
-         std::filesystem::last_write_time(file_in(run), missing);
-}
-
-/// Whether run.json says how the run ended.
-bool is_known_here(const std::string& run) {
-  return has_newer_run_file(run) && run_status(run).at("state") != "unknown";
-}
-
-/// Whether run.json is that of a launcher which may still run there. The host may have been named
-/// by an address, or as ssh knows it.
-bool is_seen_here(const std::string& run, const JobHost& host) {
-  const nlohmann::json status = run_status(run);
-  return status.at("state") == "unknown" &&
-         (is_same_host(launcher_host(status), host.name) || has_newer_run_file(run));
+/// What run.json says of the state of this run; "" if it is of another one, such as an earlier run
+/// in this folder.
+std::string state_here(const std::string& run, const DetachedRun& there) {
+  const nlohmann::json file = read_run_file(run).value_or(nlohmann::json::object());
+  const auto id = file.find("detach_id");
+  return id != file.end() && *id == there.id ? ended_status(file).at("state") : "";
 }
 
 /// The run in the folder, if --detach has started it on a host, which knows more of it.
 std::optional<DetachedRun> run_elsewhere(const std::string& run) {
   if (received_command()) return std::nullopt;
   std::optional<DetachedRun> there = read_detached_run(run);
-  if (!there || is_same_host(there->host.name, host_name()) || JobClient::connect(run) ||
-      is_known_here(run))
+  if (!there || is_same_host(there->host.name, host_name()) || JobClient::connect(run))
     return std::nullopt;
-  return there;
+  const std::string state = state_here(run, *there);
+  return state.empty() || state == "unknown" ? there : std::nullopt;
 }
 
 }  // namespace
 
-void write_detached_run(const std::string& run, const JobHost& host) {
+void write_detached_run(const std::string& run, const JobHost& host, const std::string& id) {
   const nlohmann::ordered_json file{{"host", host.name},
                                     {"user", host.user},
                                     {"ssh_port", host.ssh_port},
                                     {"folder", std::filesystem::current_path().string()},
                                     {"run", run},
                                     {"from", host_name()},
-                                    {"started_at", utc_now()}};
+                                    {"started_at", utc_now()},
+                                    {"detach_id", id}};
   make_folders(run);
   write_file_atomically(file_in(run), file.dump(2) + "\n");
 }
@@ -82,7 +70,8 @@ std::optional<DetachedRun> read_detached_run(const std::string& run) {
                        .folder = file.at("folder"),
                        .run = file.at("run"),
                        .from = file.at("from"),
-                       .started_at = file.at("started_at")};
+                       .started_at = file.at("started_at"),
+                       .id = file.at("detach_id")};
   } catch (const nlohmann::json::exception&) {
     throw Error(ErrorKind::kData, path + " is damaged",
                 "remove it; the run is on the host on which --detach has started it");
@@ -118,7 +107,7 @@ std::optional<int> run_on_host_of(const std::string& run, const std::string& com
     e.in(fmt::format("{}, a run that --detach{} has started on host {}", run, from,
                      there->host.name));
     const bool only_reads = command == "status" || command == "logs";
-    if (!only_reads || !is_seen_here(run, there->host)) throw;
+    if (!only_reads || state_here(run, *there).empty()) throw;
     tell("hgtrain: {}\nhgtrain: so only the files in {} are read here, as they are now\n", e.text(),
          run);
     return std::nullopt;

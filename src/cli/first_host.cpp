@@ -37,6 +37,8 @@ int run_on_first_host(const std::vector<JobHost>& hosts, const std::vector<std::
   for (const std::string& file : files)
     if (!file.empty()) command.files[file] = read_input(file, kMaxSentBytes, ErrorKind::kConfig);
   command.environment_files = environment_files();
+  command.detach_id = random_suffix();
+  const std::string id = command.detach_id;
   const int exit_code = run_remotely(std::move(command), first,
                                      [](const std::string& text) { tell("hgtrain: {}\n", text); });
   if (exit_code != 0) {
@@ -45,7 +47,7 @@ int run_on_first_host(const std::vector<JobHost>& hosts, const std::vector<std::
     return exit_code;
   }
   try {
-    write_detached_run(run, first);
+    write_detached_run(run, first, id);
   } catch (const Error& e) {
     tell("hgtrain: status, attach, logs and stop reach the run only on host {}: {}\n", first.name,
          e.message());

@@ -72,6 +72,7 @@ RunFile new_run_file() {
   run.versions = {{"hgtrain", HGT_VERSION}};
   run.host = host_name();
   run.pid = getpid();
+  if (const RemoteCommand* const received = received_command()) run.detach_id = received->detach_id;
   run.command = without_values_of_env(typed_command_line());
   return run;
 }

@@ -66,15 +66,6 @@ nlohmann::json object_at(const nlohmann::json& json, const char* key) {
   return field != json.end() && field->is_object() ? *field : nlohmann::json::object();
 }
 
-std::optional<nlohmann::json> read_run_file(const std::string& folder) {
-  const std::string path = folder + "/run.json";
-  if (!path_exists(path, ErrorKind::kConfig)) return std::nullopt;
-  nlohmann::json file = try_parse_json<nlohmann::json>(read_file(path, kMaxRunFileBytes));
-  if (!file.is_object())
-    throw Error(ErrorKind::kData, path + " is damaged: it is not a JSON object");
-  return file;
-}
-
 /// When the run was started, as UTC in a form that sorts; nullopt if it is no run.
 std::optional<std::string> start_of(const std::string& folder) {
   try {
@@ -138,6 +129,15 @@ std::string rank_lines(const nlohmann::json& status) {
 }
 
 }  // namespace
+
+std::optional<nlohmann::json> read_run_file(const std::string& folder) {
+  const std::string path = folder + "/run.json";
+  if (!path_exists(path, ErrorKind::kConfig)) return std::nullopt;
+  nlohmann::json file = try_parse_json<nlohmann::json>(read_file(path, kMaxRunFileBytes));
+  if (!file.is_object())
+    throw Error(ErrorKind::kData, path + " is damaged: it is not a JSON object");
+  return file;
+}
 
 std::string run_folder_of(const std::string& run) {
   constexpr const char* kHint =

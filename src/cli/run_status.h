@@ -21,6 +21,9 @@ std::string run_folder_of(const std::string& run);
 /// Error(kData) if run.json is damaged, Error(kPeer) if the launcher does not answer.
 nlohmann::json run_status(const std::string& folder);
 
+/// run.json of the run in `folder`; nullopt if there is none. Error(kData) if it is damaged.
+std::optional<nlohmann::json> read_run_file(const std::string& folder);
+
 /// A rank, as run.json lists it.
 struct RunWorker {
   int rank = 0;

@@ -70,6 +70,7 @@ Json run_json(const RunFile& run, const RunSummary& summary) {
           {"started_at", run.started_at},
           {"ended_at", text_or_null(run.ended_at)},
           {"launcher", {{"host", run.host}, {"pid", run.pid}}},
+          {"detach_id", text_or_null(run.detach_id)},
           {"command", run.command},
           {"versions", versions},
           {"workers", workers},

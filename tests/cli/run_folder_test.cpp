@@ -45,12 +45,12 @@ TEST_CASE("a folder that is not a run folder is refused, and gets no lock file")
 TEST_CASE(
     "a folder whose run any machine has started on a host is refused, and gets no lock file") {
   const TemporaryFolder folder;
-  write_detached_run(folder.path(), {.name = "a"});
+  write_detached_run(folder.path(), {.name = "a"}, "1f");
   for (const bool is_from_here : {true, false}) {
     if (!is_from_here)
       std::ofstream(folder / "detached.json")
           << R"({"host": "a", "user": "", "ssh_port": 0, "folder": "/", "run": "r",
-                 "from": "elsewhere", "started_at": ""})";
+                 "from": "elsewhere", "started_at": "", "detach_id": "1f"})";
     for (const bool resume : {false, true})
       CHECK_THROWS_WITH(claim_run_folder(folder.path(), resume),
                         folder.path() + " has a run that --detach has started on host a");

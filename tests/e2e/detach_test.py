@@ -128,6 +128,34 @@ class DetachTest(HostsCase):
         self.there('a', 'kill', '-9', launcher['pid'])
         self.assertIn('killed: its launcher ended', self.there('a', PROGRAM, 'status', 'read'))  # without ssh to itself
 
+    def test_a_host_may_be_named_otherwise_than_it_calls_itself(self):
+        self.run_on_hosts('--detach', '--log_dir', 'address', '--', 'sh', '-c', WAIT, hosts='six:1')  # b
+        socket, hidden = self.work / 'address/control.sock', self.work / 'address/hidden.sock'
+        socket.rename(hidden)
+        with self.hosts.unreachable('b'):
+            self.assertIn('unknown: its launcher ran on b', self.command(self.work, 'status', 'address'))
+        hidden.rename(socket)
+        self.assertIn('stopped', self.there('b', PROGRAM, 'stop', 'address'))
+        with self.hosts.unreachable('b'):
+            self.assertIn('stopped, exit code 143', self.command(self.work, 'status', 'address'))
+
+    def test_what_is_here_of_an_earlier_run_hides_no_run_that_goes_on(self):
+        with self.folder_of_each('fetched') as folder:
+            for ends_before in (True, False):
+                self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'sh', '-c', WAIT, hosts='a:1', cwd=folder)
+                if ends_before:
+                    self.command(folder, 'stop', 'logs')
+                (folder / 'logs/run.json').write_text(self.there('a', 'cat', folder / 'logs/run.json'))
+                if not ends_before:
+                    self.command(folder, 'stop', 'logs')
+                self.run_on_hosts('--detach', '--log_dir', 'logs', '--', 'sh', '-c', WAIT, hosts='a:1', cwd=folder)
+                os.utime(folder / 'logs/run.json', (time.time() + 600, time.time() + 600))  # by the clock of a
+                self.assertIn('running, by the launcher', self.command(folder, 'status', 'logs'))
+                with self.hosts.unreachable('a'):
+                    for command in 'status', 'logs', 'stop':
+                        self.command(folder, command, 'logs', exit_code=3)
+                self.assertIn('stopped, exit code 143', self.command(folder, 'stop', 'logs'))
+
     def test_a_run_that_starts_here_does_not_hide_one_on_another_host(self):
         with self.folder_of_each('again') as folder:
             for _ in range(2):

@@ -22,10 +22,11 @@ struct RemoteCommand {
   std::string program;                             ///< program_of_environment() of what it starts
   /// DeepSpeed's files of variables where the command was typed (environment_file.h).
   std::vector<std::pair<std::string, std::string>> environment_files;
-  std::string host;  ///< where it runs, by the name that ssh knows
+  std::string host;       ///< where it runs, by the name that ssh knows
+  std::string detach_id;  ///< RunFile::detach_id, if it is to start a run
   static auto fields(auto& m) {
     return std::tie(m.words, m.folder, m.environment, m.files, m.program, m.environment_files,
-                    m.host);
+                    m.host, m.detach_id);
   }
 };
 

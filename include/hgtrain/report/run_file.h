@@ -36,6 +36,7 @@ struct RunFile {
   std::optional<Failure> failure;
   std::string host;                                           ///< of the launcher
   std::int64_t pid = 0;                                       ///< of the launcher
+  std::string detach_id;  ///< random, of a run that --detach has started on a host; else ""
   std::vector<std::string> command;                           ///< argv; it holds no secrets
   std::vector<std::pair<std::string, std::string>> versions;  ///< "hgtrain" -> "0.1.0"
   std::vector<Worker> workers;
