@@ -262,7 +262,11 @@ class Launch final : public Command {
                 : fmt::format("--env {0}=VALUE; the hosts get the value that {0} has in this shell "
                               "by --export {0}",
                               entry));
-      spec_.env[entry.substr(0, equals)] = entry.substr(equals + 1);
+      const std::string name = entry.substr(0, equals);
+      if (name.empty() || name.find(' ') != std::string::npos)
+        throw Error(ErrorKind::kConfig, fmt::format("--env {}: '{}' is no name", entry, name),
+                    "write --env NAME=VALUE, once for each variable");
+      spec_.env[name] = entry.substr(equals + 1);
     }
     if (!spec_.hosts.empty() && !moves_to_first_host(detach_, spec_.hosts))
       spec_.env.merge(variables_of_files(host_flags_));

@@ -148,6 +148,8 @@ void refuse_extras(const CLI::App& app, const Command& command, const Commands& 
         if (path.find('.') == std::string::npos) known.push_back("--" + path);
     if (const std::string meant = nearest(name, known); hint.empty() && !meant.empty())
       hint = fmt::format("did you mean {}?", meant);
+    if (hint.empty() && command.rest() == Command::Rest::kProgram)
+      hint = "flags of the program go after it; " + help;
     wrong.add(
         usage(fmt::format("{} has no flag {}", command.name(), name), hint.empty() ? help : hint));
   }

@@ -123,8 +123,8 @@ bool FileReceiver::is_here() const {
   if (S_ISREG(status.st_mode) && status.st_size != size())
     throw Error(
         ErrorKind::kData,
-        fmt::format("{} has {} bytes there, and {} here; if it is removed there, it is sent", path_,
-                    status.st_size, size()));
+        fmt::format("{} has {} bytes there, and {} here; if it is removed there, this one is sent",
+                    path_, status.st_size, size()));
   return modified_ns(status) == time_ns();
 }
 
@@ -205,7 +205,10 @@ void FileReceiver::finish() {
   is_comparing_ = false;
   const bool is_same = std::exchange(hash_here_, {}) == std::exchange(hash_there_, {});
   if (!partial_ && !is_same)
-    throw Error(ErrorKind::kData, fmt::format("{} is another file there", path_));
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("{} is another file there than here; if it is removed there, this one is sent",
+                    path_));
   if (partial_) {
     const File partial = *std::exchange(partial_, {});
     if (!is_same) {

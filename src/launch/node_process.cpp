@@ -100,7 +100,7 @@ class Dialler {
     if (error)
       return failed(
           error == asio::error::timed_out ? "the name servers do not answer" : error.message(),
-          "name node 0 by an address: --master_addr ADDRESS, on every node");
+          "name node 0 by an address in place of the name, on every node");
     auto stream = std::make_unique<TlsStream>(io_, tls_->context());
     error = run(*stream,
                 [&](auto done) { asio::async_connect(stream->lowest_layer(), endpoints, done); });

@@ -31,7 +31,7 @@ struct Hint {
 // First what the host itself says after the login: the system's words in it mean something else.
 constexpr Hint kHints[] = {
     {"program cannot be sent", "",
-     "it needs up to 120 MB of room in ~/.cache there (or $XDG_CACHE_HOME), or the same hgtrain at "
+     "it needs up to 150 MB of room in ~/.cache there (or $XDG_CACHE_HOME), or the same hgtrain at "
      "the same path"},
     {"cannot run hgtrain", "Permission denied",
      "no file in ~/.cache may be executed there (noexec?): set XDG_CACHE_HOME there to a folder "
@@ -86,14 +86,15 @@ bool has(std::string_view text, std::string_view words) {
   return text.find(words) != std::string_view::npos;
 }
 
-/// Without those that are empty, or hints of hgtrain, or only say that ssh has noted a host's key.
+/// Without those that are empty, or hints of hgtrain, or only say that ssh has noted a host's key
+/// or that the user has no home there.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> out;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     line.erase(line.find_last_not_of("\r ") + 1);
     if (!line.empty() && !line.starts_with("Warning: Permanently added") &&
-        !line.starts_with("  hint: "))
+        !line.starts_with("Could not chdir to home directory") && !line.starts_with("  hint: "))
       out.push_back(line);
   }
   return out;

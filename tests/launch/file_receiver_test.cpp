@@ -221,7 +221,7 @@ TEST_CASE("a file of the same size is compared, and one with other content is ke
   SECTION("of another size") {
     write_new_file(push.there / "data/tokens", "short");
     CHECK(has(push.run(),
-              "has 5 bytes there, and 10485760 here; if it is removed there, it is sent"));
+              "has 5 bytes there, and 10485760 here; if it is removed there, this one is sent"));
   }
   CHECK(push.pulled == 0);
 }

@@ -89,11 +89,12 @@ TEST_CASE("each way in which ssh fails is recognised and has its own hint") {
            "noexec"},
       Case{"the program cannot be sent: mkdir: cannot create directory: Permission denied\n",
            "the program cannot be sent: mkdir: cannot create directory: Permission denied",
-           "120 MB"},
+           "150 MB"},
       Case{"there is no program /hgtrain on this host\n",
            "there is no program /hgtrain on this host", "at the same path"},
       Case{"hgtrain: error: the GPU driver has not answered for 90 s\n  hint: look at dmesg\n",
            "hgtrain: error: the GPU driver has not answered for 90 s", ""},
+      Case{"Could not chdir to home directory /nonexistent: No such file or directory\n", "", ""},
       Case{"something else\n", "something else", ""}, Case{"", "", ""}, Case{kNoted, "", ""});
   CHECK(why_ssh_ended(c.text) == c.why);
   const std::string hint = hint_for_ssh({.name = "a"}, c.why);
