@@ -34,8 +34,8 @@ struct RunFile {
   std::optional<int> exit_code;     ///< of the command, once it ended
   std::string reason;               ///< a sentence
   std::optional<Failure> failure;
-  std::string host;                                           ///< of the launcher
-  std::int64_t pid = 0;                                       ///< of the launcher
+  std::string host;       ///< of the launcher
+  std::int64_t pid = 0;   ///< of the launcher
   std::string detach_id;  ///< random, of a run that --detach has started on a host; else ""
   std::vector<std::string> command;                           ///< argv; it holds no secrets
   std::vector<std::pair<std::string, std::string>> versions;  ///< "hgtrain" -> "0.1.0"
