@@ -27,7 +27,9 @@ class Stop final : public Command {
     std::vector<std::string> flags;
     if (now_) flags.emplace_back("--now");
     if (const auto code = run_on_host_of(folder, "stop", flags)) return *code;
+    std::string stopped;  // the launcher
     if (auto launcher = JobClient::connect(folder)) {
+      if (const auto status = launcher->status()) stopped = status->at("launcher").dump();
       launcher->stop(now_);
       tell("{}: {}, waiting for its end\n", folder,
            now_ ? "asked to stop at once" : "asked to stop");
@@ -37,7 +39,10 @@ class Stop final : public Command {
     if (status.at("state") == "unknown")
       throw Error(ErrorKind::kPeer,
                   fmt::format("{} cannot be stopped from here: {}", folder, outcome_line(status)));
-    say("{}: {}\n", folder, outcome_line(status));
+    const bool has_begun = stopped.empty() || status.at("launcher").dump() == stopped;
+    say("{}: {}\n", folder,
+        has_begun ? outcome_line(status)
+                  : "stopped before it began; run.json is still that of an earlier start");
     return 0;
   }
 
