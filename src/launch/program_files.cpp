@@ -5,6 +5,7 @@
 #include <map>
 #include <regex>
 #include <sstream>
+#include <sys/stat.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -54,6 +55,14 @@ std::map<std::string, std::string> built_files(const fs::path& program) {
   return out;
 }
 
+/// What distinguishes a file from any other and from itself before a change, as `stat` prints it.
+std::string stat_text(const std::string& path) {
+  struct stat file {};
+  if (::stat(path.c_str(), &file) != 0) return "";
+  return fmt::format("{} {} {}.{:09} {}.{:09}", file.st_ino, file.st_size, file.st_mtim.tv_sec,
+                     file.st_mtim.tv_nsec, file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
+}
+
 /// File by its name in the cache.
 std::map<std::string, std::string> files_of(const fs::path& program) {
   std::map<std::string, std::string> out = built_files(program);
@@ -70,11 +79,17 @@ constexpr std::string_view kFindProgram = R"sh(
   [ -x "$p" ] || { echo "there is no program $0 on this host" >&2; exit 127; };
 )sh";
 
+// On a disk that the launcher sees, too, the files are the launcher's own: nothing is hashed then.
 // The cache: c, this build in it: b, a folder for what arrives: t, with the names of this host and
 // process, because hosts may share the cache. Once the process has ended, its folder is a leftover.
 constexpr std::string_view kFindBuild = R"sh(
   fail() { echo "$*" | head -n 1 >&2; rm -rf "$t"; exit 127; };
-  same() { [ -x "$1/hgtrain" ] && (cd "$1" && printf "%s  %s\n" $hgt_sums | sha256sum -c --status); };
+  stats() { echo $(stat -L -c "%i %s %.9Y %.9Z" $(printf "%.0s%s " $hgt_sums) 2>/dev/null); };
+  same() {
+    [ -x "$1/hgtrain" ] && (cd "$1" && {
+      [ "$(stats)" = "$hgt_stats" ] || printf "%s  %s\n" $hgt_sums | sha256sum -c --status;
+    });
+  };
   whole() { same "$1" && (cd "$1" && sha256sum -c --status SHA256SUMS); };
   try() {
     for x in "hgtrain version" "hgtrain-worker probe"; do
@@ -145,8 +160,10 @@ std::string one_line(std::string_view script) {
 ProgramFiles::ProgramFiles(std::string program) : program_(std::move(program)) {
   const std::map<std::string, std::string> built = built_files(program_);
   if (fs::path(program_).filename() != "hgtrain" || !built.contains("hgtrain-worker")) return;
-  for (const auto& [name, path] : built)
+  for (const auto& [name, path] : built) {
+    stats_ += (stats_.empty() ? "" : " ") + stat_text(path);
     hashes_[name] = sha256(read_file(path, kMaxFileBytes, ErrorKind::kConfig));
+  }
 }
 
 std::string ProgramFiles::folder() const {
@@ -182,8 +199,9 @@ std::string start_script(const ProgramFiles& files, const std::string& nonce,
   if (files.hashes().empty()) return values + one_line(kFindProgram) + one_line(kStart);
   std::string sums;
   for (const auto& [name, hash] : files.hashes()) sums += fmt::format(" {} {}", hash, name);
-  values += fmt::format("hgt_sums=\"{}\"; hgt_build={}; hgt_send={}; hgt_most={}; ", sums,
-                        files.folder(), send_line(nonce), cache_kib);
+  values +=
+      fmt::format("hgt_sums=\"{}\"; hgt_stats=\"{}\"; hgt_build={}; hgt_send={}; hgt_most={}; ",
+                  sums, files.stats(), files.folder(), send_line(nonce), cache_kib);
   return values + one_line(kFindBuild) + one_line(kStart);
 }
 

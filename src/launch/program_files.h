@@ -20,6 +20,8 @@ class ProgramFiles {
   /// SHA-256 in hexadecimal of the programs and of each CUDA module, by name, which say whether
   /// another folder has this build; empty = never sent.
   const std::map<std::string, std::string>& hashes() const { return hashes_; }
+  /// Inode, size, and times of the last change of content and of status of the same files.
+  const std::string& stats() const { return stats_; }
   /// The name of the folder for these files in another host's cache.
   std::string folder() const;
 
@@ -31,6 +33,7 @@ class ProgramFiles {
  private:
   std::string program_;
   std::map<std::string, std::string> hashes_;
+  std::string stats_;
   mutable std::shared_ptr<const std::string> payload_;
 };
 

@@ -169,6 +169,7 @@ void Worker::close() {
 }
 
 void Worker::kill_and_wait() {
+  if (!lifeline_.is_open()) return;  // it has been reaped
   wake_guard();
   lifeline_.close();
   waitpid(guard_, nullptr, 0);

@@ -136,7 +136,7 @@ def first_step(folder):
         print(f'first_step: {place} after {time.monotonic() - began:.2f} s')
         process.terminate()
         process.communicate()
-    case.tearDownClass()
+    case.doClassCleanups()
 
 
 def main():

@@ -92,6 +92,21 @@ TEST_CASE("a host that has the build at its path starts that") {
   CHECK_FALSE(fs::exists(host.cache()));
 }
 
+TEST_CASE("files that are the launcher's own are not hashed, but those of a changed build are") {
+  Build build(kAgent);
+  OtherHost host;
+  const std::string log = host.home() + "/hashed";
+  put_file(host.home() + "/bin/sha256sum", "#!/bin/sh\ntouch " + log + "\nexit 1\n");
+  chmod((host.home() + "/bin/sha256sum").c_str(), 0755);
+  host.before = fmt::format("PATH={}/bin:$PATH", host.home());
+  const ProgramFiles files(build.program());
+  CHECK_FALSE(host.start(files, build.program()).was_sent);
+  CHECK_FALSE(fs::exists(log));
+  build.put("hgtrain-worker", "exit 1");
+  CHECK(host.start(files, build.program()).was_sent);
+  CHECK(fs::exists(log));
+}
+
 TEST_CASE("a host without the build, or with another, gets it once") {
   const Build build(kAgent);
   const Build other("echo agent of build 2");
