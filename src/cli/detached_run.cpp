@@ -90,6 +90,11 @@ void refuse_run_elsewhere(const std::string& run, const std::string& flag,
                     shell_word(run), flag, shell_word(free_path(run)), shell_word(file_in(run))));
 }
 
+void forget_run_elsewhere(const std::string& run) {
+  std::error_code ignored;  // there is none, or the folder cannot be written
+  if (!received_command()) std::filesystem::remove(file_in(run), ignored);
+}
+
 std::optional<int> run_on_host_of(const std::string& run, const std::string& command,
                                   const std::vector<std::string>& flags) {
   const std::optional<DetachedRun> there = run_elsewhere(run);

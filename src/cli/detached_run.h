@@ -39,5 +39,8 @@ std::optional<int> run_on_host_of(const std::string& run, const std::string& com
 /// hide such a run on another host from this machine's commands. `flag` names the folder.
 void refuse_run_elsewhere(const std::string& run, const std::string& flag,
                           const std::string& host = "");
+/// A job that was typed here has begun in the folder, so the run there that --detach had started is
+/// an earlier one. Nothing happens if --detach has started this one.
+void forget_run_elsewhere(const std::string& run);
 
 }  // namespace hgt

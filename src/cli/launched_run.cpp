@@ -141,6 +141,7 @@ ProgramRun::ProgramRun(const JobSpec& spec, bool is_detached,
         folder_, shell_word(free_path(folder_))));
     return;
   }
+  forget_run_elsewhere(folder_);
   // Their number may not be known before the hosts have answered.
   run_.workers = workers_of(
       spec.hosts.empty() ? std::vector{JobHost{.name = host_name(), .workers = spec.num_workers}}

@@ -200,6 +200,7 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
                 fmt::format("to resume it: --resume auto; to start another run: --run_dir {}",
                             shell_word(free_path(path))));
   remove_leftovers(path);
+  forget_run_elsewhere(path);
   if (folder.holds_run) folder.previous_config = read_resolved_config(path);
   return folder;
 }

@@ -111,6 +111,9 @@ class DetachTest(HostsCase):
         self.assertIn('stopped', self.command(self.work, 'stop', 'seen'))
         with self.hosts.unreachable('a'):
             self.assertIn('stopped, exit code 143', self.command(self.work, 'status', 'seen'))
+            for _ in range(2):  # now the run in the folder is this machine's
+                self.run_on_hosts('--log_dir', 'seen', '--', 'true', hosts=None)
+                self.assertIn('done, exit code 0', self.command(self.work, 'status', 'seen'))
 
     def test_a_run_that_is_seen_here_is_read_here_if_its_host_cannot_be_reached(self):
         self.run_on_hosts('--detach', '--log_dir', 'read', '--', 'sh', '-c', f'echo hello; {WAIT}', hosts='a:1')
