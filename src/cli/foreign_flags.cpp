@@ -274,9 +274,8 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
     return fmt::format("{0} runs on one machine: ssh HOST 'cd FOLDER && hgtrain {0} ...'", command);
   if (command == "data prepare") return hint_in(kPreparing, flag);
   if (command == "generate") return hint_in(kGenerating, flag);
-  if (const std::string hint = command == "submit slurm" ? hint_in(kOfSbatch, flag) : "";
-      !hint.empty())
-    return hint;
+  if (command == "submit slurm")
+    if (const std::string hint = hint_in(kOfSbatch, flag); !hint.empty()) return hint;
   if (command.starts_with("submit ")) return hint_in(kSubmitting, flag);
   if (command != "train" && command != "launch") return "";
   std::string hint = hint_in(kLaunching, flag);

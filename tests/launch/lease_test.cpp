@@ -67,6 +67,7 @@ TEST_CASE("a standstill that was over a lease ago does not count any more") {
   std::this_thread::sleep_for(kTime);
   CHECK(leased.lease.standstill() >= kTime);
   while (leased.lease.standstill() >= kTime) leased.io.run_one();  // would not end otherwise
+  CHECK_FALSE(leased.expired);
 }
 
 TEST_CASE("the peer's clock is known to within half of a round trip") {

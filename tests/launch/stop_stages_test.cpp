@@ -51,7 +51,17 @@ TEST_CASE("if no rank is left that obeys an abort, the ranks get SIGTERM at once
   CHECK(attempt.entered == Stages{Stage::kAborting, Stage::kTerminating});
 }
 
-TEST_CASE("how long ranks have until they are killed is known, also if SIGTERM comes before") {
+TEST_CASE("how long ranks have until they are killed is known") {
+  using std::chrono::seconds;
+  StoppedAttempt attempt(false);
+  attempt.spec.grace = seconds(1000);
+  attempt.stages.advance(Stage::kAborting);
+  CHECK(attempt.stages.until_kill() <= seconds(1000));
+  CHECK(attempt.stages.until_kill() > seconds(500));
+  attempt.stages.cancel();
+}
+
+TEST_CASE("the time until ranks are killed counts that until SIGTERM") {
   using std::chrono::seconds;
   const bool own_workers = GENERATE(false, true);
   StoppedAttempt attempt(own_workers);
