@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
 #include "hgtrain/base/element.h"
 
 #include "kernels.h"
@@ -63,6 +67,28 @@ void visit(Activation f, DType dtype, const Fn& fn) {
   });
 }
 
+constexpr std::int64_t kBlock = 64;  ///< elements that are fetched together
+
+/// Fetches x[0, kBlock), for writing if T is not const.
+template <class T>
+void fetch_block(T* x) {
+  for (std::int64_t i = 0; i < kBlock; i += kLineBytes / std::int64_t{sizeof(T)})
+    __builtin_prefetch(x + i, !std::is_const_v<T>);
+}
+
+/// Runs fn(i) for i in [begin, end) as vector code, and fetches the operands early: the arithmetic
+/// of a few elements fills the CPU's window of instructions before it sees the next loads.
+template <class Fn, class... T>
+void for_elements(std::int64_t begin, std::int64_t end, const Fn& fn, T*... operands) {
+  constexpr std::int64_t kAhead = 1024;
+  for (std::int64_t block = begin; block < end; block += kBlock) {
+    (fetch_block(operands + block + kAhead), ...);
+    const std::int64_t block_end = std::min(block + kBlock, end);
+#pragma omp simd
+    for (std::int64_t i = block; i < block_end; ++i) fn(i);
+  }
+}
+
 }  // namespace
 
 void activation_fwd(Activation f, const Tensor& x, const Tensor& y, ThreadPool& pool) {
@@ -70,8 +96,8 @@ void activation_fwd(Activation f, const Tensor& x, const Tensor& y, ThreadPool& 
     const T* const xs = x.data<T>();
     T* const ys = y.data<T>();
     pool.parallel_for(x.numel(), [&](std::int64_t begin, std::int64_t end, int) {
-#pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) ys[i] = act.value(xs[i]);
+      for_elements(
+          begin, end, [&](std::int64_t i) { ys[i] = act.value(xs[i]); }, xs, ys);
     });
   });
 }
@@ -83,8 +109,9 @@ void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tenso
     const T* const dys = dy.data<T>();
     T* const dxs = dx.data<T>();
     pool.parallel_for(x.numel(), [&](std::int64_t begin, std::int64_t end, int) {
-#pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) dxs[i] = dys[i] * act.with_slope(xs[i]).slope;
+      for_elements(
+          begin, end, [&](std::int64_t i) { dxs[i] = dys[i] * act.with_slope(xs[i]).slope; }, xs,
+          dys);
     });
   });
 }
@@ -97,8 +124,8 @@ void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, 
         const T* const gate = gate_up.data<T>() + n * 2 * width;
         const T* const up = gate + width;
         T* const out = y.data<T>() + n * width;
-#pragma omp simd
-        for (std::int64_t i = 0; i < width; ++i) out[i] = act.value(gate[i]) * up[i];
+        for_elements(
+            0, width, [&](std::int64_t i) { out[i] = act.value(gate[i]) * up[i]; }, gate, up, out);
       }
     });
   });
@@ -115,13 +142,13 @@ void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
         const T* const d = dy.data<T>() + n * width;
         T* const d_gate = d_gate_up.data<T>() + n * 2 * width;
         T* const d_up = d_gate + width;
-#pragma omp simd
-        for (std::int64_t i = 0; i < width; ++i) {
+        const auto backward = [&](std::int64_t i) {
           const Value v = act.with_slope(gate[i]);
           const float grad_gate = d[i] * up[i] * v.slope;
           d_up[i] = d[i] * v.y;
           d_gate[i] = grad_gate;
-        }
+        };
+        for_elements(0, width, backward, gate, up, d);
       }
     });
   });

@@ -16,11 +16,11 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 template <class T, class Unit>
 class Forward {
  public:
-  Forward(const Shape& shape, const AttentionOptions& options, float* scratch)
+  Forward(const Shape& shape, const AttentionOptions& options, RowFetcher& fetcher, float* scratch)
       : s_(shape),
         options_(options),
-        products_{shape.width, shape.ld},
-        exact_products_{shape.width, shape.ld} {
+        products_{shape.width, shape.ld, fetcher},
+        exact_products_{shape.width, shape.ld, fetcher} {
     Scratch from{scratch};
     k_ = from.take(s_.head_floats);
     v_ = from.take(s_.head_floats);
@@ -141,16 +141,21 @@ void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
   const Shape shape(q, k);
   visit_unit(q.dtype(), [&]<class T, class Unit>(T, Unit) {
     using Pass = Forward<T, Unit>;
-    pool.parallel_for(q.size(0) * shape.heads,
-                      [&](std::int64_t begin, std::int64_t end, int thread) {
-                        Pass forward(shape, options, pool.scratch(thread, Pass::floats(shape)));
-                        for (std::int64_t item = begin; item < end; ++item) {
-                          const std::int64_t b = item / shape.heads, h = item % shape.heads;
-                          const std::int64_t kh = h / shape.group;
-                          forward.run(Head<T>(q, b, h), Head<T>(k, b, kh), Head<T>(v, b, kh), b, h,
-                                      Head<T>(out, b, h), lse.data<float>() + item * shape.queries);
-                        }
-                      });
+    const auto head = [&](const Tensor& x, std::int64_t item) {
+      return head_of<T>(x, shape, item);
+    };
+    pool.parallel_for(q.size(0) * shape.heads, [&](std::int64_t begin, std::int64_t end,
+                                                   int thread) {
+      RowFetcher next;
+      Pass forward(shape, options, next, pool.scratch(thread, Pass::floats(shape)));
+      for (std::int64_t item = begin; item < end; ++item) {
+        next.clear();
+        if (item + 1 < end)
+          for (const Tensor* const x : {&k, &v, &q, &out}) next.add(head(*x, item + 1));
+        forward.run(head(q, item), head(k, item), head(v, item), item / shape.heads,
+                    item % shape.heads, head(out, item), lse.data<float>() + item * shape.queries);
+      }
+    });
   });
 }
 
@@ -160,8 +165,8 @@ namespace {
 template <class T, class Unit>
 class Backward {
  public:
-  Backward(const Shape& shape, const AttentionOptions& options, float* scratch)
-      : s_(shape), options_(options), products_{shape.width, shape.ld} {
+  Backward(const Shape& shape, const AttentionOptions& options, RowFetcher& fetcher, float* scratch)
+      : s_(shape), options_(options), products_{shape.width, shape.ld, fetcher} {
     Scratch from{scratch};
     for (float** const of_keys : {&k_transposed_, &k_, &v_, &dk_, &dv_})
       *of_keys = from.take(s_.head_floats);
@@ -262,19 +267,29 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
                    const Tensor& out, const Tensor& lse, const AttentionOptions& options,
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, ThreadPool& pool) {
   const Shape shape(q, k);
-  const std::int64_t key_heads = k.size(2);
   visit_unit(q.dtype(), [&]<class T, class Unit>(T, Unit) {
     using Pass = Backward<T, Unit>;
-    pool.parallel_for(q.size(0) * key_heads, [&](std::int64_t begin, std::int64_t end, int thread) {
-      Pass backward(shape, options, pool.scratch(thread, Pass::floats(shape)));
-      for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t b = item / key_heads, kh = item % key_heads;
-        backward.begin(Head<T>(k, b, kh), Head<T>(v, b, kh));
-        for (std::int64_t h = kh * shape.group; h < (kh + 1) * shape.group; ++h)
-          backward.run(Head<T>(q, b, h), Head<T>(out, b, h), Head<T>(dout, b, h),
-                       lse.data<float>() + (b * shape.heads + h) * shape.queries, b, h,
-                       Head<T>(dq, b, h));
-        backward.finish(Head<T>(dk, b, kh), Head<T>(dv, b, kh));
+    const auto head = [&](const Tensor& x, std::int64_t item) {
+      return head_of<T>(x, shape, item);
+    };
+    pool.parallel_for(q.size(0) * k.size(2), [&](std::int64_t begin, std::int64_t end, int thread) {
+      RowFetcher next;
+      Pass backward(shape, options, next, pool.scratch(thread, Pass::floats(shape)));
+      for (std::int64_t item = begin * shape.group; item < end * shape.group; ++item) {
+        const bool first = item % shape.group == 0, last = (item + 1) % shape.group == 0;
+        next.clear();
+        if (last)
+          for (const Tensor* const x : {&dk, &dv}) next.add(head(*x, item));
+        if (item + 1 < end * shape.group) {
+          if (last)
+            for (const Tensor* const x : {&k, &v}) next.add(head(*x, item + 1));
+          for (const Tensor* const x : {&q, &dout, &out, &dq}) next.add(head(*x, item + 1));
+        }
+        if (first) backward.begin(head(k, item), head(v, item));
+        backward.run(head(q, item), head(out, item), head(dout, item),
+                     lse.data<float>() + item * shape.queries, item / shape.heads,
+                     item % shape.heads, head(dq, item));
+        if (last) backward.finish(head(dk, item), head(dv, item));
       }
     });
   });

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "hgtrain/base/element.h"
@@ -8,6 +10,7 @@
 #include "hgtrain/ops/attention.h"
 #include "hgtrain/tensor/tensor.h"
 
+#include "kernels.h"
 #include "products.h"
 #include "tile_product.h"
 
@@ -18,7 +21,8 @@
 namespace hgt::cpu {
 
 inline constexpr std::int64_t kTile = kAttentionTile;
-inline constexpr std::int64_t kLineBytes = 64, kRowsAhead = 16;
+inline constexpr std::int64_t kRowsAhead = 16;
+inline constexpr int kRowsPerPanel = 3;  ///< as many as memory delivers while a panel is computed
 
 /// Calls fn(T{}, Unit{}) with the type of heads of `dtype` and the unit in which they are
 /// multiplied: bf16 if that is faster than fp32.
@@ -84,6 +88,37 @@ struct Head {
 
   T* data;
   std::int64_t row_stride, rows, width;
+};
+
+/// Fetches rows of heads into the L2 cache, some at a time, while a thread computes on other heads.
+/// The rows are far apart, so the CPU does not fetch them by itself.
+class RowFetcher {
+ public:
+  /// Forgets the rows that have not been fetched yet.
+  void clear() { size_ = at_ = 0; }
+  template <class T>
+  void add(const Head<T>& head) {
+    heads_[size_++] = {reinterpret_cast<const std::byte*>(head.data),
+                       head.row_stride * std::int64_t{sizeof(T)}, head.rows,
+                       head.width * std::int64_t{sizeof(T)}};
+  }
+  void fetch(int rows) {
+    for (; rows > 0 && at_ < size_; --rows) {
+      Rows& head = heads_[at_];
+      for (std::int64_t i = 0; i < head.bytes; i += kLineBytes)
+        __builtin_prefetch(head.next + i, 0, 2);
+      head.next += head.stride;
+      if (--head.left == 0) ++at_;
+    }
+  }
+
+ private:
+  struct Rows {
+    const std::byte* next;
+    std::int64_t stride, left, bytes;
+  };
+  std::array<Rows, 8> heads_;
+  std::size_t size_ = 0, at_ = 0;
 };
 
 /// Query rows [first, first + rows) and the keys [begin, end) that any of them sees.
@@ -165,9 +200,11 @@ void for_each_tile(const Block& block, const Fn& fn) {
 }
 
 /// The products of a tile; x and y have rows of `ld` floats, the first `width` of them in use.
+/// Meanwhile, rows are fetched that the thread will need next.
 template <class Unit>
 struct Products {
   std::int64_t width, ld;
+  RowFetcher& fetcher;
 
   static std::int64_t units(std::int64_t elements) {
     return round_up(elements, Unit::kElements) / Unit::kElements;
@@ -176,22 +213,34 @@ struct Products {
   /// scores[rows, keys] = x[rows] y[keys]^T
   void scores(const Tile& tile, const float* x, const float* y_transposed, float* out) const {
     for (std::int64_t r = 0; r < tile.block.rows; r += kPanelRows)
-      multiply<Unit>(tile.columns(r), units(width), {x + r * ld, ld, 1},
-                     {y_transposed + tile.start * ld, kTile}, false, {out + r * kTile, kTile});
+      multiply(tile.columns(r), units(width), {x + r * ld, ld, 1},
+               {y_transposed + tile.start * ld, kTile}, false, {out + r * kTile, kTile});
   }
   /// out[rows] += weights[rows, keys] y[keys]
   void add_to_rows(const Tile& tile, const float* weights, const float* y, float* out) const {
     for (std::int64_t r = 0; r < tile.block.rows; r += kPanelRows)
-      multiply<Unit>(ld, units(tile.columns(r)), {weights + r * kTile, kTile, 1},
-                     {y + tile.start * ld, ld}, true, {out + r * ld, ld});
+      multiply(ld, units(tile.columns(r)), {weights + r * kTile, kTile, 1},
+               {y + tile.start * ld, ld}, true, {out + r * ld, ld});
   }
   /// out[keys] += weights[rows, keys]^T x[rows]
   void add_to_keys(const Tile& tile, const float* weights, const float* x, float* out) const {
     for (std::int64_t j = 0; j < tile.keys(); j += kPanelRows) {
       const std::int64_t skipped = tile.first_row(j) / Unit::kElements;
-      multiply<Unit>(ld, units(tile.block.rows) - skipped,
-                     {weights + skipped * kTile + j, 1, kTile}, {x + skipped * ld, ld}, true,
-                     {out + (tile.start + j) * ld, ld});
+      multiply(ld, units(tile.block.rows) - skipped, {weights + skipped * kTile + j, 1, kTile},
+               {x + skipped * ld, ld}, true, {out + (tile.start + j) * ld, ld});
+    }
+  }
+
+ private:
+  /// kPanelRows rows of c = a b, or with `add` c += a b: `columns`, rounded up to whole vectors.
+  void multiply(std::int64_t columns, std::int64_t depth, LeftFactor a, RowMajor<const float> b,
+                bool add, RowMajor<float> c) const {
+    constexpr std::int64_t kPanelColumns = 2 * kVectorFloats;
+    for (std::int64_t at = 0; at < columns; at += kPanelColumns) {
+      fetcher.fetch(kRowsPerPanel);
+      const auto panel =
+          columns - at > kVectorFloats ? multiply_panel<Unit, 2> : multiply_panel<Unit, 1>;
+      panel(depth, a, {b.data + at, b.ld}, add, {c.data + at, c.ld});
     }
   }
 };
@@ -239,5 +288,11 @@ struct Shape {
   std::int64_t queries, heads, group, keys, width, ld;
   std::int64_t head_floats;  ///< size of a matrix of all keys
 };
+
+/// The head of x that query head `item` uses; items count the heads of all samples.
+template <class T>
+Head<T> head_of(const Tensor& x, const Shape& shape, std::int64_t item) {
+  return {x, item / shape.heads, item % shape.heads * x.size(2) / shape.heads};
+}
 
 }  // namespace hgt::cpu

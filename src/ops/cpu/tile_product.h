@@ -29,7 +29,6 @@ constexpr std::int64_t kVectorFloats = 8, kPanelRows = 4;
 #else
 constexpr std::int64_t kVectorFloats = 4, kPanelRows = 4;
 #endif
-constexpr std::int64_t kPanelColumns = 2 * kVectorFloats;
 constexpr std::int64_t kUnitsAhead = 8;  ///< of the right factor, which may come from the L2 cache
 
 /// A register; its memory needs no alignment.
@@ -131,17 +130,6 @@ void multiply_panel(std::int64_t depth, LeftFactor a, RowMajor<const float> b, b
       Vector& out = vector_at(c.data + r * c.ld + v * kVectorFloats);
       out = add ? out + sums[r][v] : sums[r][v];
     }
-}
-
-/// Likewise for any number of `columns`, rounded up to whole vectors.
-template <class Unit>
-void multiply(std::int64_t columns, std::int64_t depth, LeftFactor a, RowMajor<const float> b,
-              bool add, RowMajor<float> c) {
-  for (std::int64_t at = 0; at < columns; at += kPanelColumns) {
-    const auto panel =
-        columns - at > kVectorFloats ? multiply_panel<Unit, 2> : multiply_panel<Unit, 1>;
-    panel(depth, a, {b.data + at, b.ld}, add, {c.data + at, c.ld});
-  }
 }
 
 /// out[c, r] = x[r, c] for a square of units, kVectorFloats wide.
