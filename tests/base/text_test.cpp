@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-using hgt::nearest;
+using namespace hgt;
 
 TEST_CASE("a typo finds what was meant") {
   const std::vector<std::string> words = {"train", "launch", "gradient_clipping", "data"};
