@@ -23,4 +23,8 @@ struct PackedKernels {
 /// is another one (the build then defines HGT_PACKED_AVX512).
 extern const PackedKernels kPackedKernels, kPackedKernelsAvx512;
 
+/// Likewise for bf16 on CPUs with AMX, whose instructions add two products to a sum at a time; the
+/// process must have been allowed to use them.
+void amx_product(const Product<BFloat16>& p, float* scratch);
+
 }  // namespace hgt::cpu

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <map>
+#include <sys/syscall.h>
 #include <tuple>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -104,6 +106,16 @@ const PackedKernels& packed_kernels() {
   return kPackedKernels;
 }
 
+#ifdef HGT_AMX
+/// The kernel lets a process use AMX's registers once it has asked for their state.
+bool may_use_amx() {
+  constexpr int kRequestState = 0x1023, kTileData = 18;  // of Linux's arch_prctl
+  static const bool may = has_instructions(dnnl::cpu_isa::avx512_core_amx) &&
+                          syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+  return may;
+}
+#endif
+
 }  // namespace
 
 }  // namespace hgt::cpu
@@ -160,6 +172,9 @@ void packed_product(const Product<float>& p, float* scratch) {
 }
 
 void packed_product(const Product<BFloat16>& p, float* scratch) {
+#ifdef HGT_AMX
+  if (may_use_amx()) return amx_product(p, scratch);
+#endif
   packed_kernels().bf16(p, scratch);
 }
 

@@ -132,6 +132,16 @@ void multiply_panel(std::int64_t depth, LeftFactor a, RowMajor<const float> b, b
     }
 }
 
+/// out = x, or with `add` out += x, for the rows and columns of a panel that lie in the result.
+inline void put_part(RowMajor<const float> x, std::int64_t rows, std::int64_t columns, bool add,
+                     RowMajor<float> out) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c) {
+      float& to = out.data[r * out.ld + c];
+      to = add ? to + x.data[r * x.ld + c] : x.data[r * x.ld + c];
+    }
+}
+
 /// out[c, r] = x[r, c] for a square of units, kVectorFloats wide.
 inline void transpose_square(RowMajor<const float> x, RowMajor<float> out) {
   using Indices = std::int32_t __attribute__((vector_size(4 * kVectorFloats)));
