@@ -157,6 +157,21 @@ struct Case {
   }
 };
 
+/// x as T, which x then holds exactly.
+template <class T>
+std::vector<T> rounded(Floats& x) {
+  std::vector<T> out(x.begin(), x.end());
+  x.assign(out.begin(), out.end());
+  return out;
+}
+
+/// Calls fn(T{}, dtype, tolerance) for the types of 16 bits.
+template <class Fn>
+void visit_each_half(const Fn& fn) {
+  fn(BFloat16{}, DType::kBF16, 0x1p-7);
+  fn(Half{}, DType::kF16, 0x1p-10);
+}
+
 }  // namespace
 
 /// Of a rank with two chunks of the sequence, or with a part in one piece.
@@ -236,6 +251,46 @@ TEST_CASE("attention backward over several tiles agrees with the chain rule") {
     CHECK(error_of(c.dk, d.k) < 4e-6);
     CHECK(error_of(c.dv, d.v) < 4e-6);
   }
+}
+
+TEST_CASE("attention of 16-bit heads agrees with the chain rule, for widths with and without AMX") {
+  // Numbers are rounded on their way: probabilities and their gradients, too, if they are bf16.
+  visit_each_half([]<class T>(T, DType dtype, double tolerance) {
+    for (const Sizes& s :
+         {Sizes{1, 9, 9, 2, 1, 32, 0}, Sizes{2, 64, 64, 2, 2, 64, 0},
+          Sizes{1, 200, 200, 4, 2, 64, 0}, Sizes{1, 150, 150, 2, 1, 96, 70},
+          Sizes{1, 150, 150, 2, 2, 64, 0, 0.3f, 37}, Sizes{1, 193, 193, 2, 1, 80, 65, 0.2f, 90},
+          Sizes{1, 70, 190, 2, 1, 64, 33},
+          Sizes{1, 140, 420, 4, 2, 32, 75, 0, 0, {140, 2, {0, 350}}},
+          Sizes{1, 3, 90, 2, 1, 64, 0}}) {
+      INFO(name_of(dtype) << ": " << s.queries << " of " << s.keys << " x " << s.width);
+      Case c(s);
+      c.scale = 0.12f;
+      using Values = std::vector<T>;
+      Values q = rounded<T>(c.q), k = rounded<T>(c.k), v = rounded<T>(c.v),
+             dout = rounded<T>(c.dout);
+      Values out(q.size()), dq(q.size()), dk(k.size()), dv(k.size());
+      const auto queries = [&](Values& x) {
+        return Tensor(x.data(), {s.batch, s.queries, s.heads, s.width}, dtype);
+      };
+      const auto keys = [&](Values& x) {
+        return Tensor(x.data(), {s.batch, s.keys, s.key_heads, s.width}, dtype);
+      };
+      ThreadPool pool(2);
+      attention_fwd(queries(q), keys(k), keys(v), c.options(), queries(out), c.sums(),
+                    Stream(pool));
+      attention_bwd(queries(dout), queries(q), keys(k), keys(v), queries(out), c.sums(),
+                    c.options(), queries(dq), keys(dk), keys(dv), Stream(pool));
+      CHECK(error_of(Floats(out.begin(), out.end()),
+                     c.reference(doubles(c.q), doubles(c.k), doubles(c.v))) < tolerance);
+      const Gradients d =
+          attention_gradients(s, static_cast<double>(c.scale), doubles(c.q), doubles(c.k),
+                              doubles(c.v), doubles(c.dout), dropout_factors(s));
+      CHECK(error_of(Floats(dq.begin(), dq.end()), d.q) < tolerance);
+      CHECK(error_of(Floats(dk.begin(), dk.end()), d.k) < tolerance);
+      CHECK(error_of(Floats(dv.begin(), dv.end()), d.v) < tolerance);
+    }
+  });
 }
 
 TEST_CASE("attention of some of the heads has the bits of all, dropout included") {

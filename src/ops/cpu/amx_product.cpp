@@ -4,27 +4,15 @@
 
 #include "hgtrain/base/kernel_sizes.h"
 
+#include "amx.h"
 #include "blocked_product.h"
 #include "packed_product.h"
 #include "tile_product.h"
 
-// Intel's Advanced Matrix Extensions have eight registers of 16 rows of 64 bytes. An instruction
-// multiplies 16 rows of 32 bf16 by 16 columns, whose numbers lie in pairs along the sum, as in
-// tile_product.h's BFloat16Pair. Source: Intel 64 and IA-32 Architectures Software Developer's
-// Manual, volume 1, chapter 18.
-
 namespace hgt::cpu {
 namespace {
 
-constexpr std::int64_t kRows = 16, kPairs = 16, kDepth = 2 * kPairs;
-constexpr std::int64_t kTileUnits = kRows * kPairs;  ///< of 32 bits: a pair, or a float of c
-
-/// What LDTILECFG reads.
-struct TileShapes {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {kRows, kRows, kRows, kRows, kRows, kRows, kRows, kRows};
-};
+constexpr std::int64_t kRows = kTileRows, kPairs = kTilePairs, kDepth = 2 * kPairs;
 
 /// The first `count` of 32 lanes.
 __mmask32 first_lanes(std::int64_t count) {
@@ -84,25 +72,28 @@ struct TilePanels {
     const std::int64_t tiles = tiles_along(depth);
     for (std::int64_t r = 0; r < rows; r += kRowUnit)
       for (std::int64_t j = 0; j < columns; j += kColumnUnit) {
-        const float* const left = a + r / kRows * tiles * kTileUnits;
-        const float* const right = b + j / kRows * tiles * kTileUnits;
+        const TileFactor left = factor(a + r * tiles * kPairs, tiles);
+        const TileFactor right = factor(b + j * tiles * kPairs, tiles);
         float* const out = c.data + r * c.ld + j;
         const std::int64_t height = std::min(kRowUnit, rows - r);
         const std::int64_t width = std::min(kColumnUnit, columns - j);
         if (height == kRowUnit && width == kColumnUnit) {
-          multiply_panel(tiles, left, right, add, {out, c.ld});
+          multiply_tiles(tiles, left, right, add, out, c.ld);
           continue;
         }
         // Starts from c as a whole panel does, so that the bits do not depend on how c is cut.
         float panel[kRowUnit * kColumnUnit] = {};
         const RowMajor<float> part{panel, kColumnUnit};
         if (add) put_part({out, c.ld}, height, width, false, part);
-        multiply_panel(tiles, left, right, add, part);
+        multiply_tiles(tiles, left, right, add, panel, kColumnUnit);
         put_part({panel, kColumnUnit}, height, width, false, {out, c.ld});
       }
   }
 
  private:
+  static TileFactor factor(const float* packed, std::int64_t tiles) {
+    return {packed, kPairs, kTileUnits, tiles * kTileUnits};
+  }
   static std::int64_t tiles_along(std::int64_t depth) { return (depth + kDepth - 1) / kDepth; }
 
   /// x's rows, of which a tile has 16; or with `transposed`, they become a tile's columns.
@@ -131,48 +122,13 @@ struct TilePanels {
         transpose_square({square, kRows}, {out, kPairs});
       }
   }
-
-  /// Registers 0 to 3 hold c, 4 and 5 rows of a, 6 and 7 columns of b.
-  static void multiply_panel(std::int64_t tiles, const float* a, const float* b, bool add,
-                             RowMajor<float> c) {
-    constexpr int kTileRow = 64;  // bytes
-    const std::int64_t row = c.ld * std::int64_t{sizeof(float)};
-    float* const lower = c.data + kRows * c.ld;
-    if (add) {
-      _tile_loadd(0, c.data, row);
-      _tile_loadd(1, c.data + kRows, row);
-      _tile_loadd(2, lower, row);
-      _tile_loadd(3, lower + kRows, row);
-    } else {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-    }
-    for (std::int64_t t = 0; t < tiles; ++t, a += kTileUnits, b += kTileUnits) {
-      _tile_loadd(6, b, kTileRow);
-      _tile_loadd(4, a, kTileRow);
-      _tile_dpbf16ps(0, 4, 6);
-      _tile_loadd(7, b + tiles * kTileUnits, kTileRow);
-      _tile_dpbf16ps(1, 4, 7);
-      _tile_loadd(5, a + tiles * kTileUnits, kTileRow);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
-    }
-    _tile_stored(0, c.data, row);
-    _tile_stored(1, c.data + kRows, row);
-    _tile_stored(2, lower, row);
-    _tile_stored(3, lower + kRows, row);
-  }
 };
 
 }  // namespace
 
 [[gnu::flatten]] void amx_product(const Product<BFloat16>& p, float* scratch) {
-  const TileShapes shapes;
-  _tile_loadconfig(&shapes);
+  const TileRegisters registers;
   BlockedProduct<TilePanels>::run(p, scratch);
-  _tile_release();
 }
 
 }  // namespace hgt::cpu

@@ -15,6 +15,9 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 /// The forward pass in one thread.
 template <class T, class Unit>
 class Forward {
+  using Exact = typename Products<Unit>::OfProbabilities;
+  static constexpr std::int64_t kRowUnit = Products<Unit>::kRowUnit;
+
  public:
   Forward(const Shape& shape, const AttentionOptions& options, RowFetcher& fetcher, float* scratch)
       : s_(shape),
@@ -41,7 +44,7 @@ class Forward {
         options_.queries.runs == 1)
       return run_rows(q, k, v, b, out, lse);
     read_keys<Unit>(k, s_.ld, out_, nullptr, k_);
-    read_keys<FloatUnit>(v, s_.ld, out_, v_, nullptr);
+    read_keys<Exact>(v, s_.ld, out_, v_, nullptr);
     for_each_block(options_, b, [&](const Block& block) {
       const std::int64_t first = block.first;
       q.read(first, s_.ld, q_);
@@ -52,8 +55,9 @@ class Forward {
       for_each_tile(block, [&](const Tile& tile) {
         products_.scores(tile, q_, k_, scores_);
         for (std::int64_t r = 0; r < block.rows; ++r) exponentiate(tile, b, h, r);
-        tile.clear_beyond(scores_);
-        exact_products_.add_to_rows(tile, scores_, v_, out_);
+        tile.clear_beyond(scores_, kRowUnit);
+        const std::int64_t rows = tile.panel_rows(kRowUnit);
+        exact_products_.add_to_rows(tile, Exact::across(scores_, rows, kTile, scores_), v_, out_);
       });
       for (std::int64_t r = 0; r < block.rows; ++r) {
         out.write(first + r, 1.0f / sums_[r], out_ + r * s_.ld);
@@ -124,12 +128,13 @@ class Forward {
 
   const Shape& s_;
   const AttentionOptions& options_;
+  typename Products<Unit>::Registers registers_;
   Products<Unit> products_;
-  Products<FloatUnit> exact_products_;  ///< for probabilities: rounding would make them inexact
-  float *k_, *v_;                       ///< for all keys: transposed; as stored
-  float *q_, *out_;                     ///< for a block
-  float* scores_;                       ///< for a tile
-  float* factors_;                      ///< for a row
+  Products<Exact> exact_products_;  ///< for probabilities
+  float *k_, *v_;                   ///< for all keys: transposed; as stored
+  float *q_, *out_;                 ///< for a block
+  float* scores_;                   ///< for a tile
+  float* factors_;                  ///< for a row
   float *highest_, *sums_;  ///< by row of a block: of the scores so far, and of their exponentials
 };
 
@@ -139,7 +144,7 @@ void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    ThreadPool& pool) {
   const Shape shape(q, k);
-  visit_unit(q.dtype(), [&]<class T, class Unit>(T, Unit) {
+  visit_unit(q.dtype(), shape.width, [&]<class T, class Unit>(T, Unit) {
     using Pass = Forward<T, Unit>;
     const auto head = [&](const Tensor& x, std::int64_t item) {
       return head_of<T>(x, shape, item);
@@ -164,6 +169,8 @@ namespace {
 /// The backward pass in one thread, by key head, whose query heads add to the same dk and dv.
 template <class T, class Unit>
 class Backward {
+  static constexpr std::int64_t kRowUnit = Products<Unit>::kRowUnit;
+
  public:
   Backward(const Shape& shape, const AttentionOptions& options, RowFetcher& fetcher, float* scratch)
       : s_(shape), options_(options), products_{shape.width, shape.ld, fetcher} {
@@ -193,7 +200,7 @@ class Backward {
         products_.scores(tile, q_, k_transposed_, p_);
         products_.scores(tile, dout_, v_, ds_);
         for (std::int64_t r = 0; r < block.rows; ++r) row_backward(tile, b, h, r, lse[first + r]);
-        for (float* const scores : {p_, ds_}) tile.clear_beyond(scores);
+        for (float* const scores : {p_, ds_}) tile.clear_beyond(scores, kRowUnit);
         add_gradients(tile);
       });
       for (std::int64_t r = 0; r < block.rows; ++r) dq.write(first + r, 1, dq_ + r * s_.ld);
@@ -245,7 +252,7 @@ class Backward {
   }
 
   void add_gradients(const Tile& tile) {
-    const std::int64_t rows = tile.panel_rows();
+    const std::int64_t rows = tile.panel_rows(kRowUnit);
     products_.add_to_keys(tile, Unit::along(p_, rows, kTile, p_), dout_along_, dv_);
     products_.add_to_keys(tile, Unit::along(ds_, rows, kTile, ds_along_), q_along_, dk_);
     products_.add_to_rows(tile, Unit::across(ds_, rows, kTile, ds_), k_, dq_);
@@ -253,6 +260,7 @@ class Backward {
 
   const Shape& s_;
   const AttentionOptions& options_;
+  typename Products<Unit>::Registers registers_;
   Products<Unit> products_;
   float *k_transposed_, *k_, *v_, *dk_, *dv_;  ///< for all keys
   float *q_, *dout_, *dq_, *pairs_[2];         ///< for a block
@@ -267,7 +275,7 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
                    const Tensor& out, const Tensor& lse, const AttentionOptions& options,
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, ThreadPool& pool) {
   const Shape shape(q, k);
-  visit_unit(q.dtype(), [&]<class T, class Unit>(T, Unit) {
+  visit_unit(q.dtype(), shape.width, [&]<class T, class Unit>(T, Unit) {
     using Pass = Backward<T, Unit>;
     const auto head = [&](const Tensor& x, std::int64_t item) {
       return head_of<T>(x, shape, item);

@@ -14,6 +14,10 @@
 #include "products.h"
 #include "tile_product.h"
 
+#if defined(__AMX_BF16__)
+#include "amx.h"
+#endif
+
 // After Dao 2023, arXiv:2307.08691: scores exist by tiles of 64 queries and 64 keys. The matrices
 // of a tile are rows of `ld` floats, padded with zeros to whole vectors and to 64 rows.
 
@@ -22,17 +26,8 @@ namespace hgt::cpu {
 
 inline constexpr std::int64_t kTile = kAttentionTile;
 inline constexpr std::int64_t kRowsAhead = 16;
-inline constexpr int kRowsPerPanel = 3;  ///< as many as memory delivers while a panel is computed
-
-/// Calls fn(T{}, Unit{}) with the type of heads of `dtype` and the unit in which they are
-/// multiplied: bf16 if that is faster than fp32.
-template <class Fn>
-void visit_unit(DType dtype, const Fn& fn) {
-#if defined(__AVX512BF16__)
-  if (dtype == DType::kBF16 && bf16_pairs_pay()) return fn(BFloat16{}, BFloat16Pair{});
-#endif
-  visit_element(dtype, [&]<class T>(T element) { fn(element, FloatUnit{}); });
-}
+/// As many rows are fetched per panel as memory delivers while it is computed.
+inline constexpr int kRowsPerPanel = 3, kRowsPerTilePanel = 8;
 
 /// Memory of a thread, handed out piece by piece.
 struct Scratch {
@@ -173,9 +168,9 @@ struct Tile {
     const std::int64_t t = block.first + r;
     return {within(block.seen_from(t) - start), within(block.seen_to(t) - start)};
   }
-  /// Rows [r, r + kPanelRows) see no keys but those before start + columns(r).
-  std::int64_t columns(std::int64_t r) const {
-    const std::int64_t last = std::min(r + kPanelRows, block.rows) - 1;
+  /// Rows [r, r + count) see no keys but those before start + columns(r, count).
+  std::int64_t columns(std::int64_t r, std::int64_t count) const {
+    const std::int64_t last = std::min(r + count, block.rows) - 1;
     return within(block.seen_to(block.first + last) - start);
   }
   /// The first row that sees key start + j.
@@ -183,10 +178,10 @@ struct Tile {
     return std::clamp<std::int64_t>(start + j - block.shift - block.first, 0, block.rows);
   }
   std::int64_t keys() const { return within(block.end - start); }
-  /// The number of rows in whole panels; `scores` is cleared beyond the last row.
-  std::int64_t panel_rows() const { return round_up(block.rows, kPanelRows); }
-  void clear_beyond(float* scores) const {
-    std::fill(scores + block.rows * kTile, scores + panel_rows() * kTile, 0.0f);
+  /// The number of rows in whole panels of `unit` rows; clear_beyond clears those beyond the last.
+  std::int64_t panel_rows(std::int64_t unit) const { return round_up(block.rows, unit); }
+  void clear_beyond(float* scores, std::int64_t unit) const {
+    std::fill(scores + block.rows * kTile, scores + panel_rows(unit) * kTile, 0.0f);
   }
 
  private:
@@ -199,10 +194,22 @@ void for_each_tile(const Block& block, const Fn& fn) {
     fn(Tile{block, start});
 }
 
+#if defined(__AMX_BF16__)
+/// Pairs that AMX multiplies.
+struct BFloat16Tile : BFloat16Pair {};
+#endif
+
 /// The products of a tile; x and y have rows of `ld` floats, the first `width` of them in use.
 /// Meanwhile, rows are fetched that the thread will need next.
 template <class Unit>
 struct Products {
+  /// Panels have this many rows.
+  static constexpr std::int64_t kRowUnit = kPanelRows;
+  /// What multiplies probabilities: rounding them to bf16 would make the result less exact.
+  using OfProbabilities = FloatUnit;
+  /// What a thread must hold while it computes products.
+  struct Registers {};
+
   std::int64_t width, ld;
   RowFetcher& fetcher;
 
@@ -213,13 +220,13 @@ struct Products {
   /// scores[rows, keys] = x[rows] y[keys]^T
   void scores(const Tile& tile, const float* x, const float* y_transposed, float* out) const {
     for (std::int64_t r = 0; r < tile.block.rows; r += kPanelRows)
-      multiply(tile.columns(r), units(width), {x + r * ld, ld, 1},
+      multiply(tile.columns(r, kPanelRows), units(width), {x + r * ld, ld, 1},
                {y_transposed + tile.start * ld, kTile}, false, {out + r * kTile, kTile});
   }
   /// out[rows] += weights[rows, keys] y[keys]
   void add_to_rows(const Tile& tile, const float* weights, const float* y, float* out) const {
     for (std::int64_t r = 0; r < tile.block.rows; r += kPanelRows)
-      multiply(ld, units(tile.columns(r)), {weights + r * kTile, kTile, 1},
+      multiply(ld, units(tile.columns(r, kPanelRows)), {weights + r * kTile, kTile, 1},
                {y + tile.start * ld, ld}, true, {out + r * ld, ld});
   }
   /// out[keys] += weights[rows, keys]^T x[rows]
@@ -244,6 +251,79 @@ struct Products {
     }
   }
 };
+
+#if defined(__AMX_BF16__)
+/// Likewise with AMX, for a `width` of whole tiles. It rounds probabilities to bf16, as
+/// FlashAttention does on GPUs.
+template <>
+struct Products<BFloat16Tile> {
+  static constexpr std::int64_t kPanel = 2 * kTileRows, kDepth = 2 * kTilePairs;
+  static constexpr std::int64_t kRowUnit = kPanel;
+  using OfProbabilities = BFloat16Tile;
+  using Registers = TileRegisters;
+
+  std::int64_t width, ld;
+  RowFetcher& fetcher;
+
+  void scores(const Tile& tile, const float* x, const float* y_transposed, float* out) const {
+    const float* const y = y_transposed + tile.start * ld;
+    for (std::int64_t r = 0; r < tile.block.rows; r += kPanel)
+      for (std::int64_t j = 0; j < tile.columns(r, kPanel); j += kPanel)
+        multiply(width / kDepth, rows_of(x + r * ld, ld), columns_of(y + j, kTile), false,
+                 {out + r * kTile + j, kTile});
+  }
+  void add_to_rows(const Tile& tile, const float* weights, const float* y, float* out) const {
+    for (std::int64_t r = 0; r < tile.block.rows; r += kPanel)
+      for (std::int64_t i = 0; i < ld; i += kPanel)
+        multiply(round_up(tile.columns(r, kPanel), kDepth) / kDepth,
+                 rows_of(weights + r * kTile, kTile), columns_of(y + tile.start * ld + i, ld), true,
+                 {out + r * ld + i, ld});
+  }
+  void add_to_keys(const Tile& tile, const float* weights, const float* x, float* out) const {
+    const std::int64_t tiles = round_up(tile.block.rows, kDepth) / kDepth;
+    for (std::int64_t j = 0; j < tile.keys(); j += kPanel) {
+      constexpr std::int64_t kPairs = kTile / 2;
+      float transposed[kPanel * kPairs];  // [keys, pairs of rows]
+      const std::int64_t skipped = tile.first_row(j) / kDepth;
+      for (std::int64_t t = skipped * kTilePairs; t < tiles * kTilePairs; t += kTilePairs)
+        for (std::int64_t key = 0; key < kPanel; key += kTileRows)
+          transpose_square({weights + t * kTile + j + key, kTile},
+                           {transposed + key * kPairs + t, kPairs});
+      for (std::int64_t i = 0; i < ld; i += kPanel)
+        multiply(tiles - skipped, rows_of(transposed + skipped * kTilePairs, kPairs),
+                 columns_of(x + skipped * kTilePairs * ld + i, ld), true,
+                 {out + (tile.start + j) * ld + i, ld});
+    }
+  }
+
+ private:
+  /// Tiles of a row-major left factor, and of a right one.
+  static TileFactor rows_of(const float* x, std::int64_t ld) {
+    return {x, ld, kTilePairs, kTileRows * ld};
+  }
+  static TileFactor columns_of(const float* x, std::int64_t ld) {
+    return {x, ld, kTilePairs * ld, kTileRows};
+  }
+  void multiply(std::int64_t tiles, TileFactor a, TileFactor b, bool add, RowMajor<float> c) const {
+    fetcher.fetch(kRowsPerTilePanel);
+    multiply_tiles(tiles, a, b, add, c.data, c.ld);
+  }
+};
+#endif
+
+/// Calls fn(T{}, Unit{}) with the type of heads of `dtype` and the unit in which they are
+/// multiplied: bf16 if that is faster than fp32.
+template <class Fn>
+void visit_unit(DType dtype, [[maybe_unused]] std::int64_t width, const Fn& fn) {
+#if defined(__AMX_BF16__)
+  if (dtype == DType::kBF16 && width % Products<BFloat16Tile>::kDepth == 0 && may_use_amx())
+    return fn(BFloat16{}, BFloat16Tile{});
+#endif
+#if defined(__AVX512BF16__)
+  if (dtype == DType::kBF16 && bf16_pairs_pay()) return fn(BFloat16{}, BFloat16Pair{});
+#endif
+  visit_element(dtype, [&]<class T>(T element) { fn(element, FloatUnit{}); });
+}
 
 /// Transposes the units of a tile's rows [64, ld]: [ld, 64].
 inline void transpose(const float* x, std::int64_t ld, float* out) {

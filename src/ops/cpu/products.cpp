@@ -106,16 +106,6 @@ const PackedKernels& packed_kernels() {
   return kPackedKernels;
 }
 
-#ifdef HGT_AMX
-/// The kernel lets a process use AMX's registers once it has asked for their state.
-bool may_use_amx() {
-  constexpr int kRequestState = 0x1023, kTileData = 18;  // of Linux's arch_prctl
-  static const bool may = has_instructions(dnnl::cpu_isa::avx512_core_amx) &&
-                          syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
-  return may;
-}
-#endif
-
 }  // namespace
 
 }  // namespace hgt::cpu
@@ -148,6 +138,17 @@ bool bf16_pairs_pay() {
   return pay;
 #else
   return true;
+#endif
+}
+
+bool may_use_amx() {
+#ifdef HGT_AMX
+  constexpr int kRequestState = 0x1023, kTileData = 18;  // of Linux's arch_prctl
+  static const bool may = has_instructions(dnnl::cpu_isa::avx512_core_amx) &&
+                          syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+  return may;
+#else
+  return false;
 #endif
 }
 

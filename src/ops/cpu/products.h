@@ -53,6 +53,9 @@ std::string_view name_of(ProductKernel kernel);
 /// Intel's take two cycles for 32 pairs but one for 32 floats, so they do not; AMX is another unit.
 bool bf16_pairs_pay();
 
+/// Whether the CPU has AMX, and Linux lets this process use its registers.
+bool may_use_amx();
+
 /// Computed by oneDNN, which needs instructions for bf16: multiplies_bf16().
 void library_product(const Product<float>& p);
 void library_product(const Product<BFloat16>& p);

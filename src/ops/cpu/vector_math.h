@@ -11,7 +11,7 @@
 namespace hgt {
 
 /// e^x; 0 if x < -87.33 (denormals), the largest float if x > 88.72.
-inline float exp_f32(float x) {
+[[gnu::always_inline]] inline float exp_f32(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693145752f, kLn2Low = 1.42860677e-6f;
   constexpr float kRound =
       12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
@@ -31,7 +31,7 @@ inline float exp_f32(float x) {
 }
 
 /// The natural logarithm of a positive, normal number.
-inline float log_f32(float x) {
+[[gnu::always_inline]] inline float log_f32(float x) {
   // x = m 2^e with m in [sqrt(1/2), sqrt(2)), and log(m) = 2 atanh((m - 1) / (m + 1)).
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x) - 0x3f3504f3u;
   const float e = static_cast<float>(static_cast<std::int32_t>(bits) >> 23);
@@ -48,7 +48,7 @@ inline float log_f32(float x) {
 struct SinCos {
   float sin, cos;
 };
-inline SinCos sin_cos_of_turns(std::uint32_t word) {
+[[gnu::always_inline]] inline SinCos sin_cos_of_turns(std::uint32_t word) {
   // The nearest quarter turn, and the rest: [-1/8, 1/8) turns.
   const std::uint32_t quarter = (word + 0x20000000u) >> 30;
   const float x = static_cast<float>(static_cast<std::int32_t>(word - (quarter << 30))) *
@@ -68,7 +68,7 @@ inline SinCos sin_cos_of_turns(std::uint32_t word) {
   return {(quarter & 2) != 0 ? -sin : sin, ((quarter + 1) & 2) != 0 ? -cos : cos};
 }
 
-inline float sigmoid_f32(float x) {
+[[gnu::always_inline]] inline float sigmoid_f32(float x) {
   return 1.0f / (1.0f + exp_f32(-x));
 }
 
@@ -78,7 +78,7 @@ inline float sigmoid_f32(float x) {
 struct Normal {
   float cdf, density;
 };
-inline Normal normal_f32(float x) {
+[[gnu::always_inline]] inline Normal normal_f32(float x) {
   const float z = std::fabs(x) * 0.707106781f;
   const float t = 1.0f / (1.0f + 0.4f * z);
   const float e = exp_f32(-0.5f * x * x);
