@@ -2,6 +2,7 @@
 
 // Our own kernels' products against a plain reference.
 
+#include <algorithm>
 #include <array>
 #include <type_traits>
 #include <vector>

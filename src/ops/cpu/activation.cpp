@@ -82,7 +82,7 @@ template <class Fn, class... T>
 void for_elements(std::int64_t begin, std::int64_t end, const Fn& fn, T*... operands) {
   constexpr std::int64_t kAhead = 1024;
   for (std::int64_t block = begin; block < end; block += kBlock) {
-    (fetch_block(operands + block + kAhead), ...);
+    if (block + kAhead < end) (fetch_block(operands + block + kAhead), ...);
     const std::int64_t block_end = std::min(block + kBlock, end);
 #pragma omp simd
     for (std::int64_t i = block; i < block_end; ++i) fn(i);

@@ -10,32 +10,34 @@
 
 namespace hgt::cpu {
 
-constexpr std::int64_t kTileRows = 16, kTilePairs = 16;
-constexpr std::int64_t kTileUnits = kTileRows * kTilePairs;  ///< of 32 bits: a pair, or a float
+constexpr std::int64_t kAmxRows = 16, kAmxPairs = 16;
+constexpr std::int64_t kAmxUnits = kAmxRows * kAmxPairs;  ///< of 32 bits: a pair, or a float
+constexpr std::int64_t kAmxDepth = 2 * kAmxPairs;         ///< numbers along the sum
+constexpr std::int64_t kAmxPanel = 2 * kAmxRows;          ///< rows, and columns, of multiply_amx
 
 /// The thread's registers for as long as this lives. Meanwhile, nothing else may use them.
-class TileRegisters {
+class AmxRegisters {
  public:
-  TileRegisters() {
-    const Shapes shapes;
-    _tile_loadconfig(&shapes);
+  AmxRegisters() {
+    static constexpr Shapes kShapes;  // of a local one, GCC would keep what it believes is read
+    _tile_loadconfig(&kShapes);
   }
-  ~TileRegisters() { _tile_release(); }
-  TileRegisters(const TileRegisters&) = delete;
-  TileRegisters& operator=(const TileRegisters&) = delete;
+  ~AmxRegisters() { _tile_release(); }
+  AmxRegisters(const AmxRegisters&) = delete;
+  AmxRegisters& operator=(const AmxRegisters&) = delete;
 
  private:
   /// What LDTILECFG reads.
   struct Shapes {
     std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
     std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    std::uint8_t rows[16] = {kTileRows, kTileRows, kTileRows, kTileRows,
-                             kTileRows, kTileRows, kTileRows, kTileRows};
+    std::uint8_t rows[16] = {kAmxRows, kAmxRows, kAmxRows, kAmxRows,
+                             kAmxRows, kAmxRows, kAmxRows, kAmxRows};
   };
 };
 
 /// Pairs in memory, from which tiles are read; distances are in units.
-struct TileFactor {
+struct AmxFactor {
   const float* data;
   std::int64_t ld;    ///< to the next row of a tile
   std::int64_t next;  ///< to the next tile along the sum
@@ -44,17 +46,20 @@ struct TileFactor {
 
 /// c = a b, or with `add` c += a b, for 32 rows and 32 columns of floats, which are `ld` apart;
 /// `tiles` of each factor lie along the sum.
-inline void multiply_tiles(std::int64_t tiles, TileFactor a, TileFactor b, bool add, float* c,
-                           std::int64_t ld) {
+inline void multiply_amx(std::int64_t tiles, AmxFactor a, AmxFactor b, bool add, float* c,
+                         std::int64_t ld) {
   constexpr std::int64_t kUnitBytes = 4;
   const std::int64_t row = ld * kUnitBytes;
-  float* const lower = c + kTileRows * ld;
+  float* const lower = c + kAmxRows * ld;
+  // GCC's loads of tiles do not tell it that they read memory: what was written to a and b before
+  // must be there.
+  asm volatile("" : : "r"(a.data), "r"(b.data), "r"(c) : "memory");
   // Registers 0 to 3 hold c, 4 and 5 rows of a, 6 and 7 columns of b.
   if (add) {
     _tile_loadd(0, c, row);
-    _tile_loadd(1, c + kTileRows, row);
+    _tile_loadd(1, c + kAmxRows, row);
     _tile_loadd(2, lower, row);
-    _tile_loadd(3, lower + kTileRows, row);
+    _tile_loadd(3, lower + kAmxRows, row);
   } else {
     _tile_zero(0);
     _tile_zero(1);
@@ -72,9 +77,9 @@ inline void multiply_tiles(std::int64_t tiles, TileFactor a, TileFactor b, bool 
     _tile_dpbf16ps(3, 5, 7);
   }
   _tile_stored(0, c, row);
-  _tile_stored(1, c + kTileRows, row);
+  _tile_stored(1, c + kAmxRows, row);
   _tile_stored(2, lower, row);
-  _tile_stored(3, lower + kTileRows, row);
+  _tile_stored(3, lower + kAmxRows, row);
 }
 
 }  // namespace hgt::cpu

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention_products.h"
 #include "attention_tiles.h"
 #include "kernels.h"
 #include "vector_math.h"
@@ -15,7 +16,7 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 /// The forward pass in one thread.
 template <class T, class Unit>
 class Forward {
-  using Exact = typename Products<Unit>::OfProbabilities;
+  using ProbabilityUnit = typename Products<Unit>::ProbabilityUnit;
   static constexpr std::int64_t kRowUnit = Products<Unit>::kRowUnit;
 
  public:
@@ -23,7 +24,7 @@ class Forward {
       : s_(shape),
         options_(options),
         products_{shape.width, shape.ld, fetcher},
-        exact_products_{shape.width, shape.ld, fetcher} {
+        probability_products_{shape.width, shape.ld, fetcher} {
     Scratch from{scratch};
     k_ = from.take(s_.head_floats);
     v_ = from.take(s_.head_floats);
@@ -44,7 +45,7 @@ class Forward {
         options_.queries.runs == 1)
       return run_rows(q, k, v, b, out, lse);
     read_keys<Unit>(k, s_.ld, out_, nullptr, k_);
-    read_keys<Exact>(v, s_.ld, out_, v_, nullptr);
+    read_keys<ProbabilityUnit>(v, s_.ld, out_, v_, nullptr);
     for_each_block(options_, b, [&](const Block& block) {
       const std::int64_t first = block.first;
       q.read(first, s_.ld, q_);
@@ -57,7 +58,8 @@ class Forward {
         for (std::int64_t r = 0; r < block.rows; ++r) exponentiate(tile, b, h, r);
         tile.clear_beyond(scores_, kRowUnit);
         const std::int64_t rows = tile.panel_rows(kRowUnit);
-        exact_products_.add_to_rows(tile, Exact::across(scores_, rows, kTile, scores_), v_, out_);
+        probability_products_.add_to_rows(
+            tile, ProbabilityUnit::across(scores_, rows, kTile, scores_), v_, out_);
       });
       for (std::int64_t r = 0; r < block.rows; ++r) {
         out.write(first + r, 1.0f / sums_[r], out_ + r * s_.ld);
@@ -130,11 +132,11 @@ class Forward {
   const AttentionOptions& options_;
   typename Products<Unit>::Registers registers_;
   Products<Unit> products_;
-  Products<Exact> exact_products_;  ///< for probabilities
-  float *k_, *v_;                   ///< for all keys: transposed; as stored
-  float *q_, *out_;                 ///< for a block
-  float* scores_;                   ///< for a tile
-  float* factors_;                  ///< for a row
+  Products<ProbabilityUnit> probability_products_;
+  float *k_, *v_;           ///< for all keys: transposed; as stored
+  float *q_, *out_;         ///< for a block
+  float* scores_;           ///< for a tile
+  float* factors_;          ///< for a row
   float *highest_, *sums_;  ///< by row of a block: of the scores so far, and of their exponentials
 };
 

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "hgtrain/base/element.h"
@@ -11,12 +9,7 @@
 #include "hgtrain/tensor/tensor.h"
 
 #include "kernels.h"
-#include "products.h"
 #include "tile_product.h"
-
-#if defined(__AMX_BF16__)
-#include "amx.h"
-#endif
 
 // After Dao 2023, arXiv:2307.08691: scores exist by tiles of 64 queries and 64 keys. The matrices
 // of a tile are rows of `ld` floats, padded with zeros to whole vectors and to 64 rows.
@@ -26,8 +19,6 @@ namespace hgt::cpu {
 
 inline constexpr std::int64_t kTile = kAttentionTile;
 inline constexpr std::int64_t kRowsAhead = 16;
-/// As many rows are fetched per panel as memory delivers while it is computed.
-inline constexpr int kRowsPerPanel = 3, kRowsPerTilePanel = 8;
 
 /// Memory of a thread, handed out piece by piece.
 struct Scratch {
@@ -83,37 +74,6 @@ struct Head {
 
   T* data;
   std::int64_t row_stride, rows, width;
-};
-
-/// Fetches rows of heads into the L2 cache, some at a time, while a thread computes on other heads.
-/// The rows are far apart, so the CPU does not fetch them by itself.
-class RowFetcher {
- public:
-  /// Forgets the rows that have not been fetched yet.
-  void clear() { size_ = at_ = 0; }
-  template <class T>
-  void add(const Head<T>& head) {
-    heads_[size_++] = {reinterpret_cast<const std::byte*>(head.data),
-                       head.row_stride * std::int64_t{sizeof(T)}, head.rows,
-                       head.width * std::int64_t{sizeof(T)}};
-  }
-  void fetch(int rows) {
-    for (; rows > 0 && at_ < size_; --rows) {
-      Rows& head = heads_[at_];
-      for (std::int64_t i = 0; i < head.bytes; i += kLineBytes)
-        __builtin_prefetch(head.next + i, 0, 2);
-      head.next += head.stride;
-      if (--head.left == 0) ++at_;
-    }
-  }
-
- private:
-  struct Rows {
-    const std::byte* next;
-    std::int64_t stride, left, bytes;
-  };
-  std::array<Rows, 8> heads_;
-  std::size_t size_ = 0, at_ = 0;
 };
 
 /// Query rows [first, first + rows) and the keys [begin, end) that any of them sees.
@@ -192,137 +152,6 @@ template <class Fn>
 void for_each_tile(const Block& block, const Fn& fn) {
   for (std::int64_t start = block.begin / kTile * kTile; start < block.end; start += kTile)
     fn(Tile{block, start});
-}
-
-#if defined(__AMX_BF16__)
-/// Pairs that AMX multiplies.
-struct BFloat16Tile : BFloat16Pair {};
-#endif
-
-/// The products of a tile; x and y have rows of `ld` floats, the first `width` of them in use.
-/// Meanwhile, rows are fetched that the thread will need next.
-template <class Unit>
-struct Products {
-  /// Panels have this many rows.
-  static constexpr std::int64_t kRowUnit = kPanelRows;
-  /// What multiplies probabilities: rounding them to bf16 would make the result less exact.
-  using OfProbabilities = FloatUnit;
-  /// What a thread must hold while it computes products.
-  struct Registers {};
-
-  std::int64_t width, ld;
-  RowFetcher& fetcher;
-
-  static std::int64_t units(std::int64_t elements) {
-    return round_up(elements, Unit::kElements) / Unit::kElements;
-  }
-
-  /// scores[rows, keys] = x[rows] y[keys]^T
-  void scores(const Tile& tile, const float* x, const float* y_transposed, float* out) const {
-    for (std::int64_t r = 0; r < tile.block.rows; r += kPanelRows)
-      multiply(tile.columns(r, kPanelRows), units(width), {x + r * ld, ld, 1},
-               {y_transposed + tile.start * ld, kTile}, false, {out + r * kTile, kTile});
-  }
-  /// out[rows] += weights[rows, keys] y[keys]
-  void add_to_rows(const Tile& tile, const float* weights, const float* y, float* out) const {
-    for (std::int64_t r = 0; r < tile.block.rows; r += kPanelRows)
-      multiply(ld, units(tile.columns(r, kPanelRows)), {weights + r * kTile, kTile, 1},
-               {y + tile.start * ld, ld}, true, {out + r * ld, ld});
-  }
-  /// out[keys] += weights[rows, keys]^T x[rows]
-  void add_to_keys(const Tile& tile, const float* weights, const float* x, float* out) const {
-    for (std::int64_t j = 0; j < tile.keys(); j += kPanelRows) {
-      const std::int64_t skipped = tile.first_row(j) / Unit::kElements;
-      multiply(ld, units(tile.block.rows) - skipped, {weights + skipped * kTile + j, 1, kTile},
-               {x + skipped * ld, ld}, true, {out + (tile.start + j) * ld, ld});
-    }
-  }
-
- private:
-  /// kPanelRows rows of c = a b, or with `add` c += a b: `columns`, rounded up to whole vectors.
-  void multiply(std::int64_t columns, std::int64_t depth, LeftFactor a, RowMajor<const float> b,
-                bool add, RowMajor<float> c) const {
-    constexpr std::int64_t kPanelColumns = 2 * kVectorFloats;
-    for (std::int64_t at = 0; at < columns; at += kPanelColumns) {
-      fetcher.fetch(kRowsPerPanel);
-      const auto panel =
-          columns - at > kVectorFloats ? multiply_panel<Unit, 2> : multiply_panel<Unit, 1>;
-      panel(depth, a, {b.data + at, b.ld}, add, {c.data + at, c.ld});
-    }
-  }
-};
-
-#if defined(__AMX_BF16__)
-/// Likewise with AMX, for a `width` of whole tiles. It rounds probabilities to bf16, as
-/// FlashAttention does on GPUs.
-template <>
-struct Products<BFloat16Tile> {
-  static constexpr std::int64_t kPanel = 2 * kTileRows, kDepth = 2 * kTilePairs;
-  static constexpr std::int64_t kRowUnit = kPanel;
-  using OfProbabilities = BFloat16Tile;
-  using Registers = TileRegisters;
-
-  std::int64_t width, ld;
-  RowFetcher& fetcher;
-
-  void scores(const Tile& tile, const float* x, const float* y_transposed, float* out) const {
-    const float* const y = y_transposed + tile.start * ld;
-    for (std::int64_t r = 0; r < tile.block.rows; r += kPanel)
-      for (std::int64_t j = 0; j < tile.columns(r, kPanel); j += kPanel)
-        multiply(width / kDepth, rows_of(x + r * ld, ld), columns_of(y + j, kTile), false,
-                 {out + r * kTile + j, kTile});
-  }
-  void add_to_rows(const Tile& tile, const float* weights, const float* y, float* out) const {
-    for (std::int64_t r = 0; r < tile.block.rows; r += kPanel)
-      for (std::int64_t i = 0; i < ld; i += kPanel)
-        multiply(round_up(tile.columns(r, kPanel), kDepth) / kDepth,
-                 rows_of(weights + r * kTile, kTile), columns_of(y + tile.start * ld + i, ld), true,
-                 {out + r * ld + i, ld});
-  }
-  void add_to_keys(const Tile& tile, const float* weights, const float* x, float* out) const {
-    const std::int64_t tiles = round_up(tile.block.rows, kDepth) / kDepth;
-    for (std::int64_t j = 0; j < tile.keys(); j += kPanel) {
-      constexpr std::int64_t kPairs = kTile / 2;
-      float transposed[kPanel * kPairs];  // [keys, pairs of rows]
-      const std::int64_t skipped = tile.first_row(j) / kDepth;
-      for (std::int64_t t = skipped * kTilePairs; t < tiles * kTilePairs; t += kTilePairs)
-        for (std::int64_t key = 0; key < kPanel; key += kTileRows)
-          transpose_square({weights + t * kTile + j + key, kTile},
-                           {transposed + key * kPairs + t, kPairs});
-      for (std::int64_t i = 0; i < ld; i += kPanel)
-        multiply(tiles - skipped, rows_of(transposed + skipped * kTilePairs, kPairs),
-                 columns_of(x + skipped * kTilePairs * ld + i, ld), true,
-                 {out + (tile.start + j) * ld + i, ld});
-    }
-  }
-
- private:
-  /// Tiles of a row-major left factor, and of a right one.
-  static TileFactor rows_of(const float* x, std::int64_t ld) {
-    return {x, ld, kTilePairs, kTileRows * ld};
-  }
-  static TileFactor columns_of(const float* x, std::int64_t ld) {
-    return {x, ld, kTilePairs * ld, kTileRows};
-  }
-  void multiply(std::int64_t tiles, TileFactor a, TileFactor b, bool add, RowMajor<float> c) const {
-    fetcher.fetch(kRowsPerTilePanel);
-    multiply_tiles(tiles, a, b, add, c.data, c.ld);
-  }
-};
-#endif
-
-/// Calls fn(T{}, Unit{}) with the type of heads of `dtype` and the unit in which they are
-/// multiplied: bf16 if that is faster than fp32.
-template <class Fn>
-void visit_unit(DType dtype, [[maybe_unused]] std::int64_t width, const Fn& fn) {
-#if defined(__AMX_BF16__)
-  if (dtype == DType::kBF16 && width % Products<BFloat16Tile>::kDepth == 0 && may_use_amx())
-    return fn(BFloat16{}, BFloat16Tile{});
-#endif
-#if defined(__AVX512BF16__)
-  if (dtype == DType::kBF16 && bf16_pairs_pay()) return fn(BFloat16{}, BFloat16Pair{});
-#endif
-  visit_element(dtype, [&]<class T>(T element) { fn(element, FloatUnit{}); });
 }
 
 /// Transposes the units of a tile's rows [64, ld]: [ld, 64].

@@ -23,8 +23,9 @@ struct PackedKernels {
 /// is another one (the build then defines HGT_PACKED_AVX512).
 extern const PackedKernels kPackedKernels, kPackedKernelsAvx512;
 
-/// Likewise for bf16 on CPUs with AMX, whose instructions add two products to a sum at a time; the
-/// process must have been allowed to use them.
+/// c = a b or c += a b with AMX, only if may_use_amx(). Sums start from c, and an instruction adds
+/// up to 32 products to each. An element has the same bits however c is cut into cells, but not
+/// those of PackedKernels. `scratch` is as there.
 void amx_product(const Product<BFloat16>& p, float* scratch);
 
 }  // namespace hgt::cpu

@@ -94,8 +94,10 @@ class Matmuls {
   std::map<Key, Kernel> kernels_;
 };
 
+/// oneDNN's values are sets of bits.
 bool has_instructions(dnnl::cpu_isa isa) {
-  return static_cast<int>(dnnl::get_effective_cpu_isa()) >= static_cast<int>(isa);
+  const int wanted = static_cast<int>(isa);
+  return (static_cast<int>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
 
 const PackedKernels& packed_kernels() {
