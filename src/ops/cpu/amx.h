@@ -19,7 +19,8 @@ constexpr std::int64_t kAmxPanel = 2 * kAmxRows;          ///< rows, and columns
 class AmxRegisters {
  public:
   AmxRegisters() {
-    static constexpr Shapes kShapes;  // of a local one, GCC would keep what it believes is read
+    // Not a local one: GCC believes that only 8 bytes are read, and may leave out the others.
+    static constexpr Shapes kShapes;
     _tile_loadconfig(&kShapes);
   }
   ~AmxRegisters() { _tile_release(); }
