@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "hgtrain/base/element.h"
 
 #include "kernels.h"
+#include "rows.h"
 #include "vector_math.h"
 
 namespace hgt::cpu {
@@ -67,22 +67,13 @@ void visit(Activation f, DType dtype, const Fn& fn) {
   });
 }
 
-constexpr std::int64_t kBlock = 64;  ///< elements that are fetched together
-
-/// Fetches x[0, kBlock), for writing if T is not const.
-template <class T>
-void fetch_block(T* x) {
-  for (std::int64_t i = 0; i < kBlock; i += kLineBytes / std::int64_t{sizeof(T)})
-    __builtin_prefetch(x + i, !std::is_const_v<T>);
-}
-
 /// Runs fn(i) for i in [begin, end) as vector code, and fetches the operands early: the arithmetic
 /// of a few elements fills the CPU's window of instructions before it sees the next loads.
 template <class Fn, class... T>
 void for_elements(std::int64_t begin, std::int64_t end, const Fn& fn, T*... operands) {
-  constexpr std::int64_t kAhead = 1024;
+  constexpr std::int64_t kBlock = 64, kAhead = 1024;
   for (std::int64_t block = begin; block < end; block += kBlock) {
-    if (block + kAhead < end) (fetch_block(operands + block + kAhead), ...);
+    if (block + kAhead < end) (fetch(operands + block + kAhead, kBlock), ...);
     const std::int64_t block_end = std::min(block + kBlock, end);
 #pragma omp simd
     for (std::int64_t i = block; i < block_end; ++i) fn(i);

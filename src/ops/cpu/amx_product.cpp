@@ -19,24 +19,20 @@ __mmask32 first_lanes(std::int64_t count) {
   return static_cast<__mmask32>((std::uint64_t{1} << std::clamp<std::int64_t>(count, 0, 32)) - 1);
 }
 
-/// 16 pairs of bf16.
-using Pairs = std::uint32_t __attribute__((vector_size(4 * kAmxPairs)));
-
 /// Pairs of x[k, c] and x[k + 1, c] for 16 columns, of which `columns` are in x; rows from `depth`
 /// on are 0.
-Pairs pairs_down(const BFloat16* x, std::int64_t ld, std::int64_t columns, std::int64_t k,
-                 std::int64_t depth) {
-  using Row = std::uint16_t __attribute__((vector_size(2 * kAmxPairs)));
+Vector pairs_down(const BFloat16* x, std::int64_t ld, std::int64_t columns, std::int64_t k,
+                  std::int64_t depth) {
   const auto row = [&](std::int64_t r) {
     const auto lanes = static_cast<__mmask16>(r < depth ? first_lanes(columns) : 0);
-    return __builtin_convertvector((Row)_mm256_maskz_loadu_epi16(lanes, x + r * ld), Pairs);
+    return (Halves)_mm256_maskz_loadu_epi16(lanes, x + r * ld);
   };
-  return row(k) | row(k + 1) << 16;
+  return interleaved(row(k), row(k + 1));
 }
 
 /// x[k] to x[k + 31], in pairs; 0 from `depth` on.
-Pairs pairs_along(const BFloat16* x, std::int64_t k, std::int64_t depth) {
-  return (Pairs)_mm512_maskz_loadu_epi16(first_lanes(depth - k), x + k);
+Vector pairs_along(const BFloat16* x, std::int64_t k, std::int64_t depth) {
+  return (Vector)_mm512_maskz_loadu_epi16(first_lanes(depth - k), x + k);
 }
 
 /// Multiplies pairs of bf16, in panels of two by two tiles. A packed operand consists of tiles: all
@@ -56,7 +52,7 @@ struct TilePanels {
     for (std::int64_t pair = 0; pair < all_pairs; ++pair)
       for (std::int64_t j = 0; j < round_up(columns, kColumnUnit); j += kAmxRows)
         vector_at(out + j * all_pairs + pair * kAmxRows) =
-            (Vector)pairs_down(b + j, p.ldb, columns - j, 2 * pair, depth);
+            pairs_down(b + j, p.ldb, columns - j, 2 * pair, depth);
   }
 
   static const float* pack_left(const Product<BFloat16>& p, std::int64_t row, std::int64_t rows,
@@ -108,7 +104,7 @@ struct TilePanels {
         float* const tile = transposed ? square : out;
         for (std::int64_t r = i; r < i + kAmxRows; ++r)
           vector_at(tile + (r - i) * kAmxPairs) =
-              r < rows ? (Vector)pairs_along(x + r * ld, k, depth) : Vector{};
+              r < rows ? pairs_along(x + r * ld, k, depth) : Vector{};
         if (transposed) transpose_square({square, kAmxPairs}, {out, kAmxPairs});
       }
   }
@@ -120,8 +116,7 @@ struct TilePanels {
       for (std::int64_t k = 0; k < depth; k += kAmxDepth, out += kAmxUnits) {
         float square[kAmxUnits];
         for (std::int64_t r = 0; r < kAmxPairs; ++r)
-          vector_at(square + r * kAmxRows) =
-              (Vector)pairs_down(x + j, ld, columns - j, k + 2 * r, depth);
+          vector_at(square + r * kAmxRows) = pairs_down(x + j, ld, columns - j, k + 2 * r, depth);
         transpose_square({square, kAmxRows}, {out, kAmxPairs});
       }
   }

@@ -8,8 +8,8 @@
 #include "hgtrain/base/kernel_sizes.h"
 
 #include "attention_tiles.h"
-#include "kernels.h"
 #include "products.h"
+#include "rows.h"
 #include "tile_product.h"
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__)
@@ -38,8 +38,7 @@ class RowFetcher {
   void fetch(int rows) {
     for (; rows > 0 && at_ < size_; --rows) {
       Rows& head = heads_[at_];
-      for (std::int64_t i = 0; i < head.bytes; i += kLineBytes)
-        __builtin_prefetch(head.next + i, 0, 2);
+      cpu::fetch<2>(head.next, head.bytes);
       head.next += head.stride;
       if (--head.left == 0) ++at_;
     }

@@ -8,7 +8,7 @@
 #include "hgtrain/ops/attention.h"
 #include "hgtrain/tensor/tensor.h"
 
-#include "kernels.h"
+#include "rows.h"
 #include "tile_product.h"
 
 // After Dao 2023, arXiv:2307.08691: scores exist by tiles of 64 queries and 64 keys. The matrices
@@ -44,8 +44,7 @@ struct Head {
       float* const to = out + r * ld;
       const std::int64_t seen = first + r < rows ? width : 0;
       const T* const from = data + (first + r) * row_stride;
-      for (std::int64_t i = 0; i < seen; i += kLineBytes / sizeof(T))
-        __builtin_prefetch(from + 2 * kRowsAhead * row_stride + i, 0, 2);
+      fetch<2>(from + 2 * kRowsAhead * row_stride, seen);
 #pragma omp simd
       for (std::int64_t i = 0; i < seen; ++i) to[i] = from[i];
       std::fill(to + seen, to + ld, 0.0f);
@@ -53,8 +52,7 @@ struct Head {
   }
   void write(std::int64_t t, float factor, const float* from) const {
     T* const to = data + t * row_stride;
-    for (std::int64_t i = 0; i < width; i += kLineBytes / sizeof(T))
-      __builtin_prefetch(to + kRowsAhead * row_stride + i, 1);
+    fetch(to + kRowsAhead * row_stride, width);
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) to[i] = factor * from[i];
   }

@@ -22,8 +22,6 @@ T* data_or_null(const Tensor& x) {
 /// checked.
 namespace hgt::cpu {
 
-inline constexpr std::int64_t kLineBytes = 64;  ///< of the CPU's caches
-
 void clear(const Tensor& x, ThreadPool& pool);
 void accumulate(const Tensor& from, const Tensor& to, bool first, ThreadPool& pool);
 void sum(const Tensor& x, const Tensor& out);

@@ -42,8 +42,8 @@ void pack_transposed(const T* x, std::int64_t ld, std::int64_t columns, std::int
 
 /// Multiplies floats, in panels that fill the registers.
 struct FloatPanels {
-  static constexpr std::int64_t kColumns = 3 * kVectorFloats;
-  static constexpr std::int64_t kRowUnit = kPanelRows, kColumnUnit = kColumns, kDepthUnit = 1;
+  static constexpr std::int64_t kRowUnit = kPanelRows, kColumnUnit = 3 * kVectorFloats;
+  static constexpr std::int64_t kDepthUnit = 1;
 
   /// Rows of op(a), in panels of kPanelRows.
   struct PackedLeft {
@@ -52,31 +52,31 @@ struct FloatPanels {
   };
 
   /// Rows [first, first + depth) and columns [column, column + columns) of op(b), in panels [depth,
-  /// kColumns], the last of which is filled up with zeros.
+  /// kColumnUnit], the last of which is filled up with zeros.
   template <class T>
   static void pack_right(const Product<T>& p, std::int64_t first, std::int64_t depth,
                          std::int64_t column, std::int64_t columns, float* out) {
     if (!p.transpose_b) {
       for (std::int64_t k = 0; k < depth; ++k)
-        for (std::int64_t j = 0; j < columns; j += kColumns) {
-          const std::int64_t width = std::min(kColumns, columns - j);
+        for (std::int64_t j = 0; j < columns; j += kColumnUnit) {
+          const std::int64_t width = std::min(kColumnUnit, columns - j);
           const T* const from = p.b + (first + k) * p.ldb + column + j;
-          float* const row = out + j * depth + k * kColumns;
-          if (width == kColumns) {
-            widen(from, kColumns, row);
+          float* const row = out + j * depth + k * kColumnUnit;
+          if (width == kColumnUnit) {
+            widen(from, kColumnUnit, row);
             continue;
           }
           widen(from, width, row);
-          std::fill(row + width, row + kColumns, 0.0f);
+          std::fill(row + width, row + kColumnUnit, 0.0f);
         }
       return;
     }
-    for (std::int64_t j = 0; j < columns; j += kColumns, out += depth * kColumns) {
-      const std::int64_t width = std::min(kColumns, columns - j);
-      for (std::int64_t c = 0; c < kColumns; c += kVectorFloats)
+    for (std::int64_t j = 0; j < columns; j += kColumnUnit, out += depth * kColumnUnit) {
+      const std::int64_t width = std::min(kColumnUnit, columns - j);
+      for (std::int64_t c = 0; c < kColumnUnit; c += kVectorFloats)
         pack_transposed(p.b + (column + j + c) * p.ldb + first, p.ldb,
                         std::clamp<std::int64_t>(width - c, 0, kVectorFloats), depth,
-                        {out + c, kColumns});
+                        {out + c, kColumnUnit});
     }
   }
 
@@ -108,14 +108,14 @@ struct FloatPanels {
   /// c = a b, or with `add` c += a b, for packed operands.
   static void multiply(std::int64_t rows, std::int64_t columns, std::int64_t depth, PackedLeft a,
                        const float* b, bool add, RowMajor<float> c) {
-    float tile[kPanelRows * kColumns];  // of a panel that reaches beyond c
+    float tile[kPanelRows * kColumnUnit];  // of a panel that reaches beyond c
     for (std::int64_t r = 0; r < rows; r += kPanelRows) {
       const LeftFactor left = a.first;
       a.first.data += a.next;
       const std::int64_t height = std::min(kPanelRows, rows - r);
-      for (std::int64_t j = 0; j < columns; j += kColumns) {
-        const RowMajor<const float> right{b + j * depth, kColumns};
-        const std::int64_t width = std::min(kColumns, columns - j);
+      for (std::int64_t j = 0; j < columns; j += kColumnUnit) {
+        const RowMajor<const float> right{b + j * depth, kColumnUnit};
+        const std::int64_t width = std::min(kColumnUnit, columns - j);
         const auto panel = width > 2 * kVectorFloats ? multiply_panel<FloatUnit, 3>
                            : width > kVectorFloats   ? multiply_panel<FloatUnit, 2>
                                                      : multiply_panel<FloatUnit, 1>;
@@ -124,8 +124,8 @@ struct FloatPanels {
           panel(depth, left, right, add, {out, c.ld});
           continue;
         }
-        panel(depth, left, right, false, {tile, kColumns});
-        put_part({tile, kColumns}, height, width, add, {out, c.ld});
+        panel(depth, left, right, false, {tile, kColumnUnit});
+        put_part({tile, kColumnUnit}, height, width, add, {out, c.ld});
       }
     }
   }

@@ -44,6 +44,15 @@ inline Vector all_of(float x) {
   return x - Vector{};
 }
 
+/// Numbers of 16 bits, as many as a register has floats.
+using Halves = std::uint16_t __attribute__((vector_size(2 * kVectorFloats)));
+
+/// Pairs of neighbours along a sum: the low halves of units, and the high ones.
+inline Vector interleaved(Halves low, Halves high) {
+  using Words = std::uint32_t __attribute__((vector_size(4 * kVectorFloats)));
+  return (Vector)(__builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16);
+}
+
 /// The factors of products are units of 32 bits. Here each is a float.
 struct FloatUnit {
   static constexpr std::int64_t kElements = 1;
@@ -73,17 +82,9 @@ struct BFloat16Pair {
     for (std::int64_t r = 0; r < rows; r += 2)
       for (std::int64_t c = 0; c < columns; c += kVectorFloats)
         vector_at(out + r / 2 * columns + c) =
-            interleaved(_mm512_cvtneps_pbh(vector_at(x + r * columns + c)),
-                        _mm512_cvtneps_pbh(vector_at(x + (r + 1) * columns + c)));
+            interleaved((Halves)_mm512_cvtneps_pbh(vector_at(x + r * columns + c)),
+                        (Halves)_mm512_cvtneps_pbh(vector_at(x + (r + 1) * columns + c)));
     return out;
-  }
-
- private:
-  static Vector interleaved(__m256bh low, __m256bh high) {
-    using Halves = std::uint16_t __attribute__((vector_size(2 * kVectorFloats)));
-    using Words = std::uint32_t __attribute__((vector_size(4 * kVectorFloats)));
-    const auto wide = [](__m256bh x) { return __builtin_convertvector((Halves)x, Words); };
-    return (Vector)(wide(low) | wide(high) << 16);
   }
 };
 #endif
