@@ -45,10 +45,12 @@ std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, s
   const std::int64_t attention = cpu::attention_bwd_floats(seq_length, model.head_dim);
   const std::int64_t norm =
       cpu::kNormChunks * cpu::norm_sums(model.hidden_size, !family_of(model).rms_norm);
-  const double flops = 2.0 * static_cast<double>(tokens) * static_cast<double>(model.hidden_size) *
-                       static_cast<double>(std::max(model.intermediate_size, model.vocab_size));
   std::int64_t product = cpu::kPackedFloats;
-  if (dtype == DType::kF32) product = flops < cpu::kMinTimedFlops ? 0 : cpu::kPackedWideFloats;
+  if (dtype == DType::kF32)
+    product = cpu::is_timed(tokens, std::max(model.intermediate_size, model.vocab_size),
+                            model.hidden_size)
+                  ? cpu::kPackedWideFloats
+                  : 0;
   const std::int64_t any = std::max(attention, product);
   return std::max(any, norm) + times(any, threads - 1);
 }

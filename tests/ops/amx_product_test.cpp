@@ -1,20 +1,68 @@
+#include <cmath>
+#include <limits>
+
 #include <catch2/catch.hpp>
 
 #include "own_product.h"
 
 namespace own_product {
 
-// Of CPUs without AMX, this tests packed_product.cpp once more.
-TEST_CASE("this CPU's own product of bf16 is right in every orientation, whatever the cells") {
-  void (*const kernel)(const Product<BFloat16>&, float*) = packed_product;
+// Of CPUs without AMX, these test packed_product.cpp once more.
+TEST_CASE("this CPU's own products are right in every orientation, whatever the cells") {
+  void (*const narrow)(const Product<BFloat16>&, float*) = packed_product;
+  void (*const wide)(const Product<float>&, float*) = packed_product;
   for_each_case([&](const Case& s) {
-    check<BFloat16, float>(kernel, s, false);
-    check<BFloat16, float>(kernel, s, true);
-    check<BFloat16, BFloat16>(kernel, s, false);
+    check<BFloat16, float>(narrow, s, false);
+    check<BFloat16, float>(narrow, s, true);
+    check<BFloat16, BFloat16>(narrow, s, false);
+    check<float, float>(wide, s, false);
+    check<float, float>(wide, s, true);
   });
   Floats c{7, 7};
-  run(kernel, {false, false, 1, 2, 0, nullptr, 1, nullptr, 2, false, c.data(), 2, true});
+  run(narrow, {false, false, 1, 2, 0, nullptr, 1, nullptr, 2, false, c.data(), 2, true});
   CHECK(c == Floats{0, 0});
+  c = {7, 7};
+  run(wide, {false, false, 1, 2, 0, nullptr, 1, nullptr, 2, false, c.data(), 2, true});
+  CHECK(c == Floats{0, 0});
+}
+
+TEST_CASE("this CPU's own product of fp32 is as exact as fp32, at every magnitude") {
+  constexpr std::int64_t n = 40, k = 500;
+  Floats a = random_floats(n * k, 1), b = random_floats(k * n, 2), c(n * n);
+  for (std::int64_t i = 0; i < n * k; ++i) {
+    a[static_cast<std::size_t>(i)] *= std::ldexp(1.0f, static_cast<int>(i * 7 % 61) - 30);
+    b[static_cast<std::size_t>(i)] *= std::ldexp(1.0f, static_cast<int>(i * 11 % 61) - 30);
+  }
+  run<float>(packed_product,
+             {false, false, n, n, k, a.data(), k, b.data(), n, false, c.data(), n, true});
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0, magnitude = 0;
+      for (std::int64_t l = 0; l < k; ++l) {
+        const double term = static_cast<double>(a[static_cast<std::size_t>(i * k + l)]) *
+                            static_cast<double>(b[static_cast<std::size_t>(l * n + j)]);
+        sum += term;
+        magnitude += std::abs(term);
+      }
+      const double error =
+          std::abs(static_cast<double>(c[static_cast<std::size_t>(i * n + j)]) - sum);
+      REQUIRE(error < 0x1p-20 * magnitude);
+    }
+}
+
+TEST_CASE("an infinity or a NaN in an operand of this CPU's own fp32 product shows in the result") {
+  constexpr std::int64_t n = 5;
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+        std::nanf(""), -std::nanf("0x3fffff")})
+    for (const bool left : {false, true}) {
+      Floats a(n * n, 1.5f), b(n * n, 0.75f), c(n * n);
+      (left ? a : b)[2 * n + 2] = bad;
+      run<float>(packed_product,
+                 {false, false, n, n, n, a.data(), n, b.data(), n, false, c.data(), n, true});
+      for (std::int64_t i = 0; i < n * n; ++i)
+        CHECK(std::isfinite(c[static_cast<std::size_t>(i)]) == ((left ? i / n : i % n) != 2));
+    }
 }
 
 }  // namespace own_product

@@ -40,9 +40,11 @@ inline constexpr std::int64_t kPackedLeftFloats = kPackedRows * (kPackedDepth + 
 /// The floats that our own kernel needs in a thread: the first if c is fp32, the second if not.
 inline constexpr std::int64_t kPackedWideFloats = kPackedDepth * kPackedColumns + kPackedLeftFloats;
 inline constexpr std::int64_t kPackedFloats = kPackedWideFloats + kPackedBand * kPackedColumns;
-/// For products of at least this many operations, the kernels that can compute them are timed, and
-/// the fastest one is used.
-inline constexpr double kMinTimedFlops = 1e8;
+/// Whether a product, c of m x n and sums of k terms, is so large that the kernels that can compute
+/// it are timed, and the fastest one is used.
+constexpr bool is_timed(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) >= 1e8;
+}
 
 /// The gradients of a norm's gain and bias are summed over this many chunks of the rows.
 inline constexpr std::int64_t kNormChunks = 64;

@@ -19,43 +19,109 @@ __mmask32 first_lanes(std::int64_t count) {
   return static_cast<__mmask32>((std::uint64_t{1} << std::clamp<std::int64_t>(count, 0, 32)) - 1);
 }
 
-/// Pairs of x[k, c] and x[k + 1, c] for 16 columns, of which `columns` are in x; rows from `depth`
-/// on are 0.
-Vector pairs_down(const BFloat16* x, std::int64_t ld, std::int64_t columns, std::int64_t k,
-                  std::int64_t depth) {
-  const auto row = [&](std::int64_t r) {
-    const auto lanes = static_cast<__mmask16>(r < depth ? first_lanes(columns) : 0);
-    return (Halves)_mm256_maskz_loadu_epi16(lanes, x + r * ld);
-  };
-  return interleaved(row(k), row(k + 1));
-}
+/// How elements become pairs. Pair i along the sum is of the elements kFirst * i and kFirst * i +
+/// kNext. A row of a tile has 16 pairs, which are loaded as kVectors; it is kParts rows, one in the
+/// tile of each part.
+template <class T>
+struct Elements;
 
-/// x[k] to x[k + 31], in pairs; 0 from `depth` on.
-Vector pairs_along(const BFloat16* x, std::int64_t k, std::int64_t depth) {
-  return (Vector)_mm512_maskz_loadu_epi16(first_lanes(depth - k), x + k);
-}
+template <>
+struct Elements<BFloat16> {
+  static constexpr int kVectors = 1, kParts = 1;
+  static constexpr std::int64_t kFirst = 2, kNext = 1;
+
+  /// The first `count` of 16 elements, and zeros.
+  static Halves load(const BFloat16* x, std::int64_t count) {
+    return (Halves)_mm256_maskz_loadu_epi16(static_cast<__mmask16>(first_lanes(count)), x);
+  }
+  /// Pairs of an element of each.
+  static void pair(Halves first, Halves second, Vector (&out)[1]) {
+    out[0] = interleaved(first, second);
+  }
+  /// The pairs of the first `count` of 32 elements, and zeros.
+  static void load_pairs(const BFloat16* x, std::int64_t count, Vector (&out)[1]) {
+    out[0] = (Vector)_mm512_maskz_loadu_epi16(first_lanes(count), x);
+  }
+  static void split(const Vector (&pairs)[1], Vector (&out)[1]) { out[0] = pairs[0]; }
+  static void round(const float* sums, std::int64_t count, BFloat16* to) {
+    for (std::int64_t i = 0; i < count; i += kAmxPairs) {
+      const auto lanes = static_cast<__mmask16>(first_lanes(count - i));
+      _mm256_mask_storeu_epi16(to + i, lanes,
+                               (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, sums + i)));
+    }
+  }
+};
+
+/// A float is the sum of three bf16.
+template <>
+struct Elements<float> {
+  static constexpr int kVectors = 2, kParts = 3;
+  static constexpr std::int64_t kFirst = 1, kNext = kAmxPairs;
+
+  static Vector load(const float* x, std::int64_t count) {
+    return (Vector)_mm512_maskz_loadu_ps(static_cast<__mmask16>(first_lanes(count)), x);
+  }
+  static void pair(Vector first, Vector second, Vector (&out)[2]) {
+    out[0] = first;
+    out[1] = second;
+  }
+  static void load_pairs(const float* x, std::int64_t count, Vector (&out)[2]) {
+    pair(load(x, count), load(x + kNext, count - kNext), out);
+  }
+  static void split(const Vector (&pairs)[2], Vector (&out)[3]) {
+    Vector first = pairs[0], second = pairs[1];
+    for (int part = 0; part < 2; ++part) {
+      const Vector one = rounded(first), other = rounded(second);
+      out[part] = upper_halves(one, other);
+      first -= one;
+      second -= other;
+    }
+    out[2] = upper_halves(first, second);  // their lower halves are 0: 6 bits were left
+  }
+  static void round(const float* sums, std::int64_t count, float* to) {
+    std::copy_n(sums, count, to);
+  }
+
+ private:
+  using Words = std::uint32_t __attribute__((vector_size(4 * kVectorFloats)));
+  /// To the nearest bf16. Of a NaN, it may be a number, but then what is left is a NaN.
+  static Vector rounded(Vector x) { return (Vector)(((Words)x + 0x8000) & 0xffff0000); }
+  static Vector upper_halves(Vector first, Vector second) {
+    return (Vector)((Words)first >> 16 | (Words)second);
+  }
+};
 
 /// Multiplies pairs of bf16, in panels of two by two tiles. A packed operand consists of tiles: all
 /// those of the first 16 rows of op(a), or columns of op(b), along the sum, then the next 16. They
-/// are filled up with zeros, to whole tiles and to whole panels.
-struct TilePanels {
+/// are filled up with zeros, to whole tiles and to whole panels. Each tile of the first part of
+/// floats is followed by those of the others.
+template <class T>
+struct TilePanels : private Elements<T> {
+  using Elements<T>::kVectors, Elements<T>::kParts, Elements<T>::round;
   static constexpr std::int64_t kRowUnit = kAmxPanel, kColumnUnit = kAmxPanel,
                                 kDepthUnit = kAmxDepth;
+  static constexpr std::int64_t kTileUnits = kParts * kAmxUnits;
+  /// Of a block; as many as fit into the memory that floats take in packed_product.cpp.
+  static constexpr std::int64_t kRows = 2 * kPackedRows / kParts,
+                                kColumns = 2 * kPackedColumns / kParts;
+  static_assert(kRows * kPackedDepth * kParts / 2 <= kPackedLeftFloats);
 
   /// Rows are read one after the other, because b may have many columns.
-  static void pack_right(const Product<BFloat16>& p, std::int64_t first, std::int64_t depth,
+  static void pack_right(const Product<T>& p, std::int64_t first, std::int64_t depth,
                          std::int64_t column, std::int64_t columns, float* out) {
     if (p.transpose_b)
       return pack_rows(p.b + column * p.ldb + first, p.ldb, columns, depth, true, out);
-    const BFloat16* const b = p.b + first * p.ldb + column;
-    const std::int64_t all_pairs = tiles_along(depth) * kAmxPairs;
-    for (std::int64_t pair = 0; pair < all_pairs; ++pair)
-      for (std::int64_t j = 0; j < round_up(columns, kColumnUnit); j += kAmxRows)
-        vector_at(out + j * all_pairs + pair * kAmxRows) =
-            pairs_down(b + j, p.ldb, columns - j, 2 * pair, depth);
+    const T* const b = p.b + first * p.ldb + column;
+    for (std::int64_t k = 0; k < depth; k += kAmxDepth, out += kTileUnits)
+      for (std::int64_t pair = 0; pair < kAmxPairs; ++pair)
+        for (std::int64_t j = 0; j < round_up(columns, kColumnUnit); j += kAmxRows) {
+          Vector row[kVectors];
+          load_pair(b + k * p.ldb + j, p.ldb, columns - j, pair, depth - k, row);
+          put(row, out + j * units_along(depth) + pair * kAmxRows);
+        }
   }
 
-  static const float* pack_left(const Product<BFloat16>& p, std::int64_t row, std::int64_t rows,
+  static const float* pack_left(const Product<T>& p, std::int64_t row, std::int64_t rows,
                                 std::int64_t first, std::int64_t depth, float* out) {
     if (p.transpose_a)
       pack_columns(p.a + first * p.lda + row, p.lda, rows, depth, out);
@@ -69,56 +135,97 @@ struct TilePanels {
     const std::int64_t tiles = tiles_along(depth);
     for (std::int64_t r = 0; r < rows; r += kRowUnit)
       for (std::int64_t j = 0; j < columns; j += kColumnUnit) {
-        const AmxFactor left = factor(a + r * tiles * kAmxPairs, tiles);
-        const AmxFactor right = factor(b + j * tiles * kAmxPairs, tiles);
+        const AmxFactor left = factor(a + r * units_along(depth), tiles);
+        const AmxFactor right = factor(b + j * units_along(depth), tiles);
         float* const out = c.data + r * c.ld + j;
         const std::int64_t height = std::min(kRowUnit, rows - r);
         const std::int64_t width = std::min(kColumnUnit, columns - j);
         if (height == kRowUnit && width == kColumnUnit) {
-          multiply_amx(tiles, left, right, add, out, c.ld);
+          multiply_amx<kParts>(tiles, left, right, add, out, c.ld);
           continue;
         }
         // Starts from c as a whole panel does, so that the bits do not depend on how c is cut.
-        float panel[kRowUnit * kColumnUnit] = {};
+        alignas(64) float panel[kRowUnit * kColumnUnit] = {};
         const RowMajor<float> part{panel, kColumnUnit};
         if (add) put_part({out, c.ld}, height, width, false, part);
-        multiply_amx(tiles, left, right, add, panel, kColumnUnit);
+        multiply_amx<kParts>(tiles, left, right, add, panel, kColumnUnit);
         put_part({panel, kColumnUnit}, height, width, false, {out, c.ld});
       }
   }
 
  private:
   static AmxFactor factor(const float* packed, std::int64_t tiles) {
-    return {packed, kAmxPairs, kAmxUnits, tiles * kAmxUnits};
+    return {packed, kAmxPairs, kTileUnits, tiles * kTileUnits};
   }
   static std::int64_t tiles_along(std::int64_t depth) {
     return (depth + kAmxDepth - 1) / kAmxDepth;
   }
+  /// Of one of the rows or columns that a tile has 16 of.
+  static std::int64_t units_along(std::int64_t depth) {
+    return tiles_along(depth) * kTileUnits / kAmxRows;
+  }
+
+  /// Pair `pair` of each of 16 columns of x [32, columns]; rows from `depth` on are 0.
+  static void load_pair(const T* x, std::int64_t ld, std::int64_t columns, std::int64_t pair,
+                        std::int64_t depth, Vector (&out)[kVectors]) {
+    const auto row = [&](std::int64_t r) {
+      return Elements<T>::load(x + r * ld, r < depth ? columns : 0);
+    };
+    const std::int64_t first = pair * Elements<T>::kFirst;
+    Elements<T>::pair(row(first), row(first + Elements<T>::kNext), out);
+  }
+
+  /// A row of a tile, and of those of the parts that follow it.
+  static void put(const Vector (&row)[kVectors], float* out) {
+    Vector parts[kParts];
+    Elements<T>::split(row, parts);
+    for (int part = 0; part < kParts; ++part) vector_at(out + part * kAmxUnits) = parts[part];
+  }
+
+  /// Tiles whose rows are what load(row, out) gives, or with `transposed` its columns.
+  template <class Load>
+  static void make_tiles(const Load& load, bool transposed, float* out) {
+    float squares[kVectors][kAmxUnits];
+    for (std::int64_t r = 0; r < kAmxRows; ++r) {
+      Vector row[kVectors];
+      load(r, row);
+      if (!transposed) {
+        put(row, out + r * kAmxPairs);
+        continue;
+      }
+      for (int v = 0; v < kVectors; ++v) vector_at(squares[v] + r * kAmxPairs) = row[v];
+    }
+    if (!transposed) return;
+    for (float* square : squares) transpose_square({square, kAmxPairs}, {square, kAmxPairs});
+    for (std::int64_t r = 0; r < kAmxRows; ++r) {
+      Vector row[kVectors];
+      for (int v = 0; v < kVectors; ++v) row[v] = vector_at(squares[v] + r * kAmxPairs);
+      put(row, out + r * kAmxPairs);
+    }
+  }
 
   /// x's rows, of which a tile has 16; or with `transposed`, they become a tile's columns.
-  static void pack_rows(const BFloat16* x, std::int64_t ld, std::int64_t rows, std::int64_t depth,
+  static void pack_rows(const T* x, std::int64_t ld, std::int64_t rows, std::int64_t depth,
                         bool transposed, float* out) {
     for (std::int64_t i = 0; i < round_up(rows, kRowUnit); i += kAmxRows)
-      for (std::int64_t k = 0; k < depth; k += kAmxDepth, out += kAmxUnits) {
-        float square[kAmxUnits];
-        float* const tile = transposed ? square : out;
-        for (std::int64_t r = i; r < i + kAmxRows; ++r)
-          vector_at(tile + (r - i) * kAmxPairs) =
-              r < rows ? pairs_along(x + r * ld, k, depth) : Vector{};
-        if (transposed) transpose_square({square, kAmxPairs}, {out, kAmxPairs});
-      }
+      for (std::int64_t k = 0; k < depth; k += kAmxDepth, out += kTileUnits)
+        make_tiles(
+            [&](std::int64_t r, Vector(&row)[kVectors]) {
+              Elements<T>::load_pairs(x + (i + r) * ld + k, i + r < rows ? depth - k : 0, row);
+            },
+            transposed, out);
   }
 
   /// x's columns, which become a tile's rows.
-  static void pack_columns(const BFloat16* x, std::int64_t ld, std::int64_t columns,
-                           std::int64_t depth, float* out) {
-    for (std::int64_t j = 0; j < round_up(columns, kRowUnit); j += kAmxRows)
-      for (std::int64_t k = 0; k < depth; k += kAmxDepth, out += kAmxUnits) {
-        float square[kAmxUnits];
-        for (std::int64_t r = 0; r < kAmxPairs; ++r)
-          vector_at(square + r * kAmxRows) = pairs_down(x + j, ld, columns - j, k + 2 * r, depth);
-        transpose_square({square, kAmxRows}, {out, kAmxPairs});
-      }
+  static void pack_columns(const T* x, std::int64_t ld, std::int64_t columns, std::int64_t depth,
+                           float* out) {
+    for (std::int64_t k = 0; k < depth; k += kAmxDepth, out += kTileUnits)
+      for (std::int64_t j = 0; j < round_up(columns, kRowUnit); j += kAmxRows)
+        make_tiles(
+            [&](std::int64_t pair, Vector(&row)[kVectors]) {
+              load_pair(x + k * ld + j, ld, columns - j, pair, depth - k, row);
+            },
+            true, out + j * units_along(depth));
   }
 };
 
@@ -126,7 +233,12 @@ struct TilePanels {
 
 [[gnu::flatten]] void amx_product(const Product<BFloat16>& p, float* scratch) {
   const AmxRegisters registers;
-  BlockedProduct<TilePanels>::run(p, scratch);
+  BlockedProduct<TilePanels<BFloat16>>::run(p, scratch);
+}
+
+[[gnu::flatten]] void amx_product(const Product<float>& p, float* scratch) {
+  const AmxRegisters registers;
+  BlockedProduct<TilePanels<float>>::run(p, scratch);
 }
 
 }  // namespace hgt::cpu

@@ -166,7 +166,7 @@ struct Products<BFloat16Amx> {
   }
   void multiply(std::int64_t tiles, AmxFactor a, AmxFactor b, bool add, RowMajor<float> c) const {
     fetcher.fetch(kRowsPerAmxPanel);
-    multiply_amx(tiles, a, b, add, c.data, c.ld);
+    multiply_amx<1>(tiles, a, b, add, c.data, c.ld);
   }
 };
 #endif

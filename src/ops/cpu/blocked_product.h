@@ -15,13 +15,14 @@ namespace hgt::cpu {
 /// while all rows of a are multiplied by it.
 ///
 /// `Kernel` packs and multiplies blocks: its pack_right() and pack_left() read rows and columns of
-/// op(b) and op(a), and its multiply() makes c = a b, or with `add` c += a b, of what they wrote.
-/// Blocks are cut at multiples of kRowUnit, kColumnUnit and kDepthUnit. A kernel is a type of one
+/// op(b) and op(a), its multiply() makes c = a b, or with `add` c += a b, of what they wrote, and
+/// its round() rounds sums to p's type. A block has at most kRows rows and kColumns columns of c;
+/// blocks are cut at multiples of kRowUnit, kColumnUnit and kDepthUnit. A kernel is a type of one
 /// source file, so that these functions exist once for each instruction set.
 template <class Kernel>
 struct BlockedProduct {
-  static_assert(kPackedColumns % Kernel::kColumnUnit == 0 && kPackedRows % Kernel::kRowUnit == 0 &&
-                kPackedDepth % Kernel::kDepthUnit == 0 && kPackedBand % kPackedRows == 0);
+  static_assert(Kernel::kColumns % Kernel::kColumnUnit == 0 &&
+                Kernel::kRows % Kernel::kRowUnit == 0 && kPackedDepth % Kernel::kDepthUnit == 0);
 
   /// One band suffices unless the scratch memory must keep its sums from one part of the depth to
   /// the next.
@@ -29,7 +30,9 @@ struct BlockedProduct {
   static void run(const Product<T>& p, float* scratch) {
     const std::int64_t depth_part =
         part_of(std::max<std::int64_t>(p.k, 1), kPackedDepth, Kernel::kDepthUnit);
-    const std::int64_t band = p.wide || p.k <= depth_part ? p.m : kPackedBand;
+    constexpr std::int64_t kMaxBand = kPackedBand * kPackedColumns / Kernel::kColumns,
+                           kBand = kMaxBand / Kernel::kRowUnit * Kernel::kRowUnit;
+    const std::int64_t band = p.wide || p.k <= depth_part ? p.m : kBand;
     for (std::int64_t top = 0; top < p.m; top += band)
       multiply_band(p, top, std::min(band, p.m - top), depth_part, scratch);
   }
@@ -41,17 +44,6 @@ struct BlockedProduct {
     return round_up((n + parts - 1) / parts, unit);
   }
 
-  template <class T>
-  static void round_rows(RowMajor<const float> x, std::int64_t rows, std::int64_t columns,
-                         RowMajor<T> out) {
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const float* const from = x.data + r * x.ld;
-      T* const to = out.data + r * out.ld;
-#pragma omp simd
-      for (std::int64_t i = 0; i < columns; ++i) to[i] = from[i];
-    }
-  }
-
   /// A band of c's rows. Sums are fp32 in c itself, or in the scratch memory, and rounded at the
   /// end.
   template <class T>
@@ -60,8 +52,8 @@ struct BlockedProduct {
     float* const right = scratch;
     float* const left = right + kPackedDepth * kPackedColumns;
     float* const sums = left + kPackedLeftFloats;
-    const std::int64_t column_part = part_of(p.n, kPackedColumns, Kernel::kColumnUnit);
-    const std::int64_t row_part = part_of(band, kPackedRows, Kernel::kRowUnit);
+    const std::int64_t column_part = part_of(p.n, Kernel::kColumns, Kernel::kColumnUnit);
+    const std::int64_t row_part = part_of(band, Kernel::kRows, Kernel::kRowUnit);
     for (std::int64_t column = 0; column < p.n; column += column_part) {
       const std::int64_t columns = std::min(column_part, p.n - column);
       std::int64_t first = 0;
@@ -78,8 +70,9 @@ struct BlockedProduct {
                            Kernel::pack_left(p, row, rows, first, depth, left), right,
                            first > 0 || (p.wide && p.add), out);
           if (!p.wide && last)
-            round_rows<T>({out.data, out.ld}, rows, columns,
-                          {static_cast<T*>(p.c) + row * p.ldc + column, p.ldc});
+            for (std::int64_t r = 0; r < rows; ++r)
+              Kernel::round(out.data + r * out.ld, columns,
+                            static_cast<T*>(p.c) + (row + r) * p.ldc + column);
         }
         first += depth;
       } while (first < p.k);

@@ -140,19 +140,24 @@ void multiply_packed(const Tensor& a, const Tensor& b, bool add, const Tensor& c
   });
 }
 
-/// The kernel for products of this type if none is timed.
-ProductKernel usual_kernel(DType dtype) {
-  return cpu_multiplies(dtype) ? ProductKernel::kOneDnn : ProductKernel::kOwn;
+/// The kernel for a product of this size if none is timed. Ours for fp32 with AMX is slower if c
+/// has few rows or columns, because it packs for 32 of them.
+ProductKernel usual_kernel(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t kMinSide = 64;
+  const bool own = dtype == DType::kF32
+                       ? may_use_amx() && std::min(m, n) >= kMinSide && is_timed(m, n, k)
+                       : !cpu_multiplies(dtype);
+  return own ? ProductKernel::kOwn : ProductKernel::kOneDnn;
 }
 
 /// The kernel that computes c = a b or c += a b. A first call may time several.
 template <class T>
 ProductKernel kernel_for(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
                          const ThreadPool& pool) {
-  const ProductKernel usual = usual_kernel(a.dtype());
+  const std::int64_t m = c.size(0), n = c.size(1);
+  const ProductKernel usual = usual_kernel(a.dtype(), m, n, a.size(1));
   ProductChooser* const chooser = product_chooser();
   if (chooser == nullptr || pool.is_deterministic()) return usual;
-  const std::int64_t m = c.size(0), n = c.size(1);
   const Grid grid = choose_grid(m, n, pool.threads());
   const Cell cell{0, 0, std::min(grid.cell_m, m), std::min(grid.cell_n, n)};
   return chooser->choose(product_of<T>(a, b, add, c, cell), usual);

@@ -44,6 +44,7 @@ void pack_transposed(const T* x, std::int64_t ld, std::int64_t columns, std::int
 struct FloatPanels {
   static constexpr std::int64_t kRowUnit = kPanelRows, kColumnUnit = 3 * kVectorFloats;
   static constexpr std::int64_t kDepthUnit = 1;
+  static constexpr std::int64_t kRows = kPackedRows, kColumns = kPackedColumns;
 
   /// Rows of op(a), in panels of kPanelRows.
   struct PackedLeft {
@@ -128,6 +129,12 @@ struct FloatPanels {
         put_part({tile, kColumnUnit}, height, width, add, {out, c.ld});
       }
     }
+  }
+
+  template <class T>
+  static void round(const float* sums, std::int64_t count, T* to) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) to[i] = sums[i];
   }
 };
 

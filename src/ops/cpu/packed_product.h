@@ -23,9 +23,17 @@ struct PackedKernels {
 /// is another one (the build then defines HGT_PACKED_AVX512).
 extern const PackedKernels kPackedKernels, kPackedKernelsAvx512;
 
-/// c = a b or c += a b with AMX, only if may_use_amx(). Sums start from c, and an instruction adds
-/// up to 32 products to each. An element has the same bits however c is cut into cells, but not
-/// those of PackedKernels. `scratch` is as there.
+/// c = a b or c += a b with AMX, only if may_use_amx(). An element has the same bits however c is
+/// cut into cells, but not those of PackedKernels. `scratch` is as there, and begins at a multiple
+/// of 64 bytes: tiles that cross cache lines would take twice as long to load.
+///
+/// Sums start from c, and an instruction adds 32 products to each. A float is multiplied as the sum
+/// of three bf16, which it is exactly; of their nine products, the three smallest are left out,
+/// which together are at most 2^-24 of the whole, as a rounding error of fp32 is. Parts and
+/// products below 2^-126 count as 0, and an infinity or a NaN in an operand gives a NaN. Source:
+/// Henry, Tang and Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For
+/// Higher-Precision Computations (2019).
 void amx_product(const Product<BFloat16>& p, float* scratch);
+void amx_product(const Product<float>& p, float* scratch);
 
 }  // namespace hgt::cpu

@@ -11,6 +11,7 @@
 
 #include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/device/buffer.h"
 #include "hgtrain/ops/gemm.h"
 
 #include "mkl.h"
@@ -38,8 +39,9 @@ double cpu_seconds() {
 struct Scratch {
   template <class T>
   explicit Scratch(const Product<T>& p)
-      : c(new float[static_cast<std::size_t>(p.m * p.ldc)]), packed(new float[kPackedFloats]) {}
-  std::unique_ptr<float[]> c, packed;
+      : c("timed product", p.m * p.ldc * std::int64_t{sizeof(float)}),
+        packed("packed operands", kPackedFloats * std::int64_t{sizeof(float)}) {}
+  Buffer c, packed;
 };
 
 /// A part of the cell that takes some milliseconds.
@@ -82,11 +84,11 @@ ProductKernel fastest(const std::string& shape, const Product<T>& cell, ProductK
                       const std::vector<ProductKernel>& kernels) {
   Product<T> p = sample_of(cell);
   const Scratch scratch(p);
-  p.c = scratch.c.get();
+  p.c = scratch.c.data();
   std::map<ProductKernel, double> seconds;
   for (int i = 0; i <= kRepeats; ++i)
     for (const ProductKernel kernel : kernels) {
-      const double taken = seconds_of(kernel, p, scratch.packed.get());
+      const double taken = seconds_of(kernel, p, scratch.packed.as<float>().data());
       if (i == 0) continue;  // it touched the operands
       double& least = seconds.try_emplace(kernel, taken).first->second;
       least = std::min(least, taken);
@@ -116,7 +118,7 @@ std::string text_of(const Product<T>& p) {
 }  // namespace
 
 ProductChooser::ProductChooser(const std::string& cpu, const std::vector<std::string>& folders) {
-  std::string basis = fmt::format("{}, {}, our kernel 2", cpu, library_version());
+  std::string basis = fmt::format("{}, {}, our kernel 3", cpu, library_version());
   if (has_mkl()) basis += ", " + mkl_version();
   for (const std::string& folder : folders)
     files_.push_back(std::make_unique<GemmCache>(folder, basis));
@@ -124,9 +126,7 @@ ProductChooser::ProductChooser(const std::string& cpu, const std::vector<std::st
 
 template <class T>
 ProductKernel ProductChooser::choose(const Product<T>& p, ProductKernel usual) {
-  if (2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) <
-      kMinTimedFlops)
-    return usual;
+  if (!is_timed(p.m, p.n, p.k)) return usual;
   const Shape key{kType<T>, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.add, p.wide};
   const std::lock_guard lock(mutex_);
   const auto found = chosen_.find(key);

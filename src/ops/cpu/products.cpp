@@ -171,6 +171,9 @@ void library_product(const Product<BFloat16>& p) {
 }
 
 void packed_product(const Product<float>& p, float* scratch) {
+#ifdef HGT_AMX
+  if (may_use_amx()) return amx_product(p, scratch);
+#endif
   packed_kernels().f32(p, scratch);
 }
 

@@ -44,15 +44,6 @@ inline Vector all_of(float x) {
   return x - Vector{};
 }
 
-/// Numbers of 16 bits, as many as a register has floats.
-using Halves = std::uint16_t __attribute__((vector_size(2 * kVectorFloats)));
-
-/// Pairs of neighbours along a sum: the low halves of units, and the high ones.
-inline Vector interleaved(Halves low, Halves high) {
-  using Words = std::uint32_t __attribute__((vector_size(4 * kVectorFloats)));
-  return (Vector)(__builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16);
-}
-
 /// The factors of products are units of 32 bits. Here each is a float.
 struct FloatUnit {
   static constexpr std::int64_t kElements = 1;
@@ -64,6 +55,18 @@ struct FloatUnit {
 };
 
 #if defined(__AVX512BF16__)
+/// Numbers of 16 bits, as many as a register has floats.
+using Halves = std::uint16_t __attribute__((vector_size(2 * kVectorFloats)));
+
+/// Pairs of neighbours along a sum: the low halves of units, and the high ones. GCC would widen
+/// vectors of 512 bits in two steps.
+inline Vector interleaved(Halves low, Halves high) {
+  constexpr __mmask16 kAll = 0xffff;
+  const __m512i first = _mm512_maskz_cvtepu16_epi32(kAll, (__m256i)low);
+  const __m512i second = _mm512_maskz_cvtepu16_epi32(kAll, (__m256i)high);
+  return (Vector)(first | _mm512_maskz_slli_epi32(kAll, second, 16));
+}
+
 /// Each unit is two bf16 that are neighbours along the sum; a row of units takes as much memory as
 /// one of floats.
 struct BFloat16Pair {
