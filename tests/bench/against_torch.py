@@ -47,6 +47,9 @@ def torch_model(torch, shape):
             super().__init__()
             self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
             self.blocks, self.norm = nn.ModuleList(Block() for _ in range(layers)), nn.LayerNorm(width)
+            # GPT-2's. PyTorch's own of 1 makes many probabilities denormal, which Intel's CPUs are very slow with.
+            for embedding in (self.tokens, self.positions):
+                nn.init.normal_(embedding.weight, std=0.02)
 
         def forward(self, tokens, targets):
             x = self.tokens(tokens) + self.positions.weight

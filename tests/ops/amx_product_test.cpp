@@ -9,20 +9,21 @@ namespace own_product {
 
 // Of CPUs without AMX, these test packed_product.cpp once more.
 TEST_CASE("this CPU's own products are right in every orientation, whatever the cells") {
-  void (*const narrow)(const Product<BFloat16>&, float*) = packed_product;
-  void (*const wide)(const Product<float>&, float*) = packed_product;
-  for_each_case([&](const Case& s) {
-    check<BFloat16, float>(narrow, s, false);
-    check<BFloat16, float>(narrow, s, true);
-    check<BFloat16, BFloat16>(narrow, s, false);
-    check<float, float>(wide, s, false);
-    check<float, float>(wide, s, true);
+  for_each_case([](const Case& s) {
+    for (const bool add : {false, true}) {
+      check<float, float>(packed_product, s, add);
+      check<BFloat16, float>(packed_product, s, add);
+      check<Half, float>(packed_product, s, add);
+    }
+    check<BFloat16, BFloat16>(packed_product, s, false);
+    check<Half, Half>(packed_product, s, false);
   });
+}
+
+TEMPLATE_TEST_CASE("this CPU's own product of no depth is 0", "", float, BFloat16, Half) {
   Floats c{7, 7};
-  run(narrow, {false, false, 1, 2, 0, nullptr, 1, nullptr, 2, false, c.data(), 2, true});
-  CHECK(c == Floats{0, 0});
-  c = {7, 7};
-  run(wide, {false, false, 1, 2, 0, nullptr, 1, nullptr, 2, false, c.data(), 2, true});
+  run<TestType>(packed_product,
+                {false, false, 1, 2, 0, nullptr, 1, nullptr, 2, false, c.data(), 2, true});
   CHECK(c == Floats{0, 0});
 }
 

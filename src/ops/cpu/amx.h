@@ -57,12 +57,14 @@ struct AmxTerm {
 template <int parts>
 inline constexpr std::array<AmxTerm, 1> kAmxTerms{{{0, 0}}};
 template <>
+inline constexpr std::array<AmxTerm, 4> kAmxTerms<2>{{{0, 1}, {1, 1}, {1, 0}, {0, 0}}};
+template <>
 inline constexpr std::array<AmxTerm, 6> kAmxTerms<3>{
     {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}}};
 
 /// c = a b, or with `add` c += a b, for 32 rows and 32 columns of floats, which are `ld` apart;
-/// `tiles` of each factor lie along the sum. With three parts, the tiles of the others follow those
-/// of the first one.
+/// `tiles` of each factor lie along the sum. The tile of the first part is followed by those of
+/// the others.
 template <int parts>
 void multiply_amx(std::int64_t tiles, AmxFactor a, AmxFactor b, bool add, float* c,
                   std::int64_t ld) {

@@ -52,34 +52,25 @@ struct Elements<BFloat16> {
   }
 };
 
-/// A float is the sum of three bf16.
-template <>
-struct Elements<float> {
-  static constexpr int kVectors = 2, kParts = 3;
+/// Numbers that are the sum of `parts` bf16.
+template <int parts>
+struct Sums {
+  static constexpr int kVectors = 2, kParts = parts;
   static constexpr std::int64_t kFirst = 1, kNext = kAmxPairs;
 
-  static Vector load(const float* x, std::int64_t count) {
-    return (Vector)_mm512_maskz_loadu_ps(static_cast<__mmask16>(first_lanes(count)), x);
-  }
   static void pair(Vector first, Vector second, Vector (&out)[2]) {
     out[0] = first;
     out[1] = second;
   }
-  static void load_pairs(const float* x, std::int64_t count, Vector (&out)[2]) {
-    pair(load(x, count), load(x + kNext, count - kNext), out);
-  }
-  static void split(const Vector (&pairs)[2], Vector (&out)[3]) {
+  static void split(const Vector (&pairs)[2], Vector (&out)[parts]) {
     Vector first = pairs[0], second = pairs[1];
-    for (int part = 0; part < 2; ++part) {
+    for (int part = 0; part < parts - 1; ++part) {
       const Vector one = rounded(first), other = rounded(second);
       out[part] = upper_halves(one, other);
       first -= one;
       second -= other;
     }
-    out[2] = upper_halves(first, second);  // their lower halves are 0: 6 bits were left
-  }
-  static void round(const float* sums, std::int64_t count, float* to) {
-    std::copy_n(sums, count, to);
+    out[parts - 1] = upper_halves(first, second);  // the lower ones are 0
   }
 
  private:
@@ -91,10 +82,45 @@ struct Elements<float> {
   }
 };
 
+/// Of the 24 bits of a float, the last part has 6.
+template <>
+struct Elements<float> : Sums<3> {
+  static Vector load(const float* x, std::int64_t count) {
+    return (Vector)_mm512_maskz_loadu_ps(static_cast<__mmask16>(first_lanes(count)), x);
+  }
+  static void load_pairs(const float* x, std::int64_t count, Vector (&out)[2]) {
+    pair(load(x, count), load(x + kNext, count - kNext), out);
+  }
+  static void round(const float* sums, std::int64_t count, float* to) {
+    std::copy_n(sums, count, to);
+  }
+};
+
+/// Of the 11 bits of a Half, the last part has 3.
+template <>
+struct Elements<Half> : Sums<2> {
+  static Vector load(const Half* x, std::int64_t count) {
+    const auto lanes = static_cast<__mmask16>(first_lanes(count));
+    return (Vector)_mm512_maskz_cvtph_ps(lanes, _mm256_maskz_loadu_epi16(lanes, x));
+  }
+  static void load_pairs(const Half* x, std::int64_t count, Vector (&out)[2]) {
+    pair(load(x, count), load(x + kNext, count - kNext), out);
+  }
+  static void round(const float* sums, std::int64_t count, Half* to) {
+    for (std::int64_t i = 0; i < count; i += kAmxPairs) {
+      const auto lanes = static_cast<__mmask16>(first_lanes(count - i));
+      const __m512 x = _mm512_maskz_loadu_ps(lanes, sums + i);
+      _mm256_mask_storeu_epi16(
+          to + i, lanes,
+          _mm512_maskz_cvtps_ph(lanes, x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+  }
+};
+
 /// Multiplies pairs of bf16, in panels of two by two tiles. A packed operand consists of tiles: all
 /// those of the first 16 rows of op(a), or columns of op(b), along the sum, then the next 16. They
-/// are filled up with zeros, to whole tiles and to whole panels. Each tile of the first part of
-/// floats is followed by those of the others.
+/// are filled up with zeros, to whole tiles and to whole panels. Each tile of the first part is
+/// followed by those of the others.
 template <class T>
 struct TilePanels : private Elements<T> {
   using Elements<T>::kVectors, Elements<T>::kParts, Elements<T>::round;
@@ -231,14 +257,13 @@ struct TilePanels : private Elements<T> {
 
 }  // namespace
 
-[[gnu::flatten]] void amx_product(const Product<BFloat16>& p, float* scratch) {
+template <class T>
+[[gnu::flatten]] void amx_product(const Product<T>& p, float* scratch) {
   const AmxRegisters registers;
-  BlockedProduct<TilePanels<BFloat16>>::run(p, scratch);
+  BlockedProduct<TilePanels<T>>::run(p, scratch);
 }
-
-[[gnu::flatten]] void amx_product(const Product<float>& p, float* scratch) {
-  const AmxRegisters registers;
-  BlockedProduct<TilePanels<float>>::run(p, scratch);
-}
+template void amx_product(const Product<float>&, float*);
+template void amx_product(const Product<BFloat16>&, float*);
+template void amx_product(const Product<Half>&, float*);
 
 }  // namespace hgt::cpu

@@ -33,7 +33,7 @@ extern const PackedKernels kPackedKernels, kPackedKernelsAvx512;
 /// products below 2^-126 count as 0, and an infinity or a NaN in an operand gives a NaN. Source:
 /// Henry, Tang and Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For
 /// Higher-Precision Computations (2019).
-void amx_product(const Product<BFloat16>& p, float* scratch);
-void amx_product(const Product<float>& p, float* scratch);
+template <class T>
+void amx_product(const Product<T>& p, float* scratch);
 
 }  // namespace hgt::cpu

@@ -4,6 +4,7 @@
 #include <map>
 #include <sys/syscall.h>
 #include <tuple>
+#include <type_traits>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -170,22 +171,20 @@ void library_product(const Product<BFloat16>& p) {
   matmuls.run(p);
 }
 
-void packed_product(const Product<float>& p, float* scratch) {
+template <class T>
+void packed_product(const Product<T>& p, float* scratch) {
 #ifdef HGT_AMX
   if (may_use_amx()) return amx_product(p, scratch);
 #endif
-  packed_kernels().f32(p, scratch);
+  if constexpr (std::is_same_v<T, float>)
+    packed_kernels().f32(p, scratch);
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    packed_kernels().bf16(p, scratch);
+  else
+    packed_kernels().f16(p, scratch);
 }
-
-void packed_product(const Product<BFloat16>& p, float* scratch) {
-#ifdef HGT_AMX
-  if (may_use_amx()) return amx_product(p, scratch);
-#endif
-  packed_kernels().bf16(p, scratch);
-}
-
-void packed_product(const Product<Half>& p, float* scratch) {
-  packed_kernels().f16(p, scratch);
-}
+template void packed_product(const Product<float>&, float*);
+template void packed_product(const Product<BFloat16>&, float*);
+template void packed_product(const Product<Half>&, float*);
 
 }  // namespace hgt::cpu

@@ -63,11 +63,10 @@ bool multiplies_bf16();
 /// oneDNN's version, and the CPU instructions that it uses.
 std::string library_version();
 
-/// Computed by our own kernel (packed_product.h), with the widest vectors of this CPU, or all but
-/// fp16 with AMX if may_use_amx(). `scratch` has kPackedFloats, or if c is fp32 kPackedWideFloats;
-/// it begins at a multiple of 64 bytes.
-void packed_product(const Product<float>& p, float* scratch);
-void packed_product(const Product<BFloat16>& p, float* scratch);
-void packed_product(const Product<Half>& p, float* scratch);
+/// Computed by our own kernel (packed_product.h): with AMX if may_use_amx(), else with the widest
+/// vectors of this CPU. `scratch` has kPackedFloats, or if c is fp32 kPackedWideFloats; it begins
+/// at a multiple of 64 bytes.
+template <class T>
+void packed_product(const Product<T>& p, float* scratch);
 
 }  // namespace hgt::cpu
