@@ -1,6 +1,7 @@
 #include "hgtrain/base/element.h"
 
 #include "kernels.h"
+#include "rows.h"
 
 namespace hgt::cpu {
 
@@ -12,8 +13,7 @@ void add_bias(const Tensor& y, const Tensor& bias, ThreadPool& pool) {
     pool.parallel_for(y.size(0), [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t n = begin; n < end; ++n) {
         T* const row = y_NO + n * stride;
-#pragma omp simd
-        for (std::int64_t o = 0; o < columns; ++o) row[o] += b[o];
+        add(row, b, columns, row);
       }
     });
   });
