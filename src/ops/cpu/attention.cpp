@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "attention_products.h"
 #include "attention_tiles.h"
@@ -33,10 +34,10 @@ class Forward {
     scores_ = from.take(kTile * kTile);
     factors_ = from.take(kTile);
     highest_ = from.take(kTile);
-    sums_ = from.take(kTile);
+    sums_ = from.take(kTile * kAttentionVector);
   }
   static std::int64_t floats(const Shape& s) {
-    return 2 * (s.head_floats + kTile * s.ld) + kTile * (kTile + 3);
+    return 2 * (s.head_floats + kTile * s.ld) + kTile * (kTile + 2 + kAttentionVector);
   }
 
   void run(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b, std::int64_t h,
@@ -52,9 +53,10 @@ class Forward {
       Unit::across(q_, kTile, s_.ld, q_);
       std::fill(out_, out_ + kTile * s_.ld, 0.0f);
       std::fill(highest_, highest_ + kTile, kLowest);
-      std::fill(sums_, sums_ + kTile, 0.0f);
+      std::fill(sums_, sums_ + kTile * kAttentionVector, 0.0f);
       for_each_tile(block, [&](const Tile& tile) {
         products_.scores(tile, q_, k_, scores_);
+        for (std::int64_t r = 0; r < block.rows; ++r) find_highest(tile, r);
         for (std::int64_t r = 0; r < block.rows; ++r) exponentiate(tile, b, h, r);
         tile.clear_beyond(scores_, kRowUnit);
         const std::int64_t rows = tile.panel_rows(kRowUnit);
@@ -62,8 +64,10 @@ class Forward {
             tile, ProbabilityUnit::across(scores_, rows, kTile, scores_), v_, out_);
       });
       for (std::int64_t r = 0; r < block.rows; ++r) {
-        out.write(first + r, 1.0f / sums_[r], out_ + r * s_.ld);
-        lse[first + r] = highest_[r] + std::log(sums_[r]);
+        const float* const sums = sums_ + r * kAttentionVector;
+        const float sum = std::accumulate(sums, sums + kAttentionVector, 0.0f);
+        out.write(first + r, 1.0f / sum, out_ + r * s_.ld);
+        lse[first + r] = highest_[r] + std::log(sum);
       }
     });
   }
@@ -94,33 +98,40 @@ class Forward {
     }
   }
 
-  /// Row r of the scores becomes exp(score - the highest so far) if seen, else 0; sums that were
-  /// made with a lower highest are scaled down.
-  void exponentiate(const Tile& tile, std::int64_t b, std::int64_t h, std::int64_t r) {
-    const Tile::Seen seen = tile.seen(r);
+  /// Masks row r of the scores, and notes its highest one. Sums that were made with a lower one are
+  /// scaled down.
+  void find_highest(const Tile& tile, std::int64_t r) {
     float* const row = scores_ + r * kTile;
-    if (seen.from >= seen.to) return std::fill(row, row + kTile, 0.0f);
-    fill_unseen(seen, kLowest, row);
-    const float scale = options_.scale;
-    float highest = highest_[r];
+    fill_unseen(tile.seen(r), kLowest, row);
+    const float scale = options_.scale, before = highest_[r];
+    float highest = before;
 #pragma omp simd reduction(max : highest)
     for (std::int64_t j = 0; j < kTile; ++j) highest = std::max(highest, row[j] * scale);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t j = 0; j < kTile; ++j) {
-      row[j] = exp_f32(row[j] * scale - highest);
-      sum += row[j];
-    }
-    fill_unseen(seen, 0, row);
-    if (highest > highest_[r]) {
-      const float factor = exp_f32(highest_[r] - highest);
-      sums_[r] *= factor;
-      float* const out = out_ + r * s_.ld;
+    if (highest == before) return;
+    highest_[r] = highest;
+    const float factor = exp_f32(before - highest);
+    multiply(factor, kAttentionVector, sums_ + r * kAttentionVector);
+    multiply(factor, s_.ld, out_ + r * s_.ld);
+  }
+  static void multiply(float factor, std::int64_t count, float* x) {
 #pragma omp simd
-      for (std::int64_t i = 0; i < s_.ld; ++i) out[i] *= factor;
-      highest_[r] = highest;
-    }
-    sums_[r] += sum;
+    for (std::int64_t i = 0; i < count; ++i) x[i] *= factor;
+  }
+
+  /// Row r of the scores becomes exp(score - the highest so far), which is 0 if not seen.
+  void exponentiate(const Tile& tile, std::int64_t b, std::int64_t h, std::int64_t r) {
+    float* const row = scores_ + r * kTile;
+    float* const sums = sums_ + r * kAttentionVector;
+    const float scale = options_.scale, highest = highest_[r];
+    if (highest == kLowest) return std::fill(row, row + kTile, 0.0f);  // it has seen no key yet
+    // Sums by column: a sum over the columns of each tile would take as long as the exponentials.
+    for (std::int64_t j = 0; j < kTile; j += kAttentionVector)
+#pragma omp simd
+      for (std::int64_t i = 0; i < kAttentionVector; ++i) {
+        const float x = exp_f32(row[j + i] * scale - highest);
+        row[j + i] = x;
+        sums[i] += x;
+      }
     if (options_.dropout.probability == 0) return;
     dropout_factors(options_.dropout, b, dropout_element(tile, options_.first_head + h, r, s_.keys),
                     kTile, factors_);
@@ -137,7 +148,7 @@ class Forward {
   float *q_, *out_;         ///< for a block
   float* scores_;           ///< for a tile
   float* factors_;          ///< for a row
-  float *highest_, *sums_;  ///< by row of a block: of the scores so far, and of their exponentials
+  float *highest_, *sums_;  ///< by row of a block: of the scores so far, and of exponentials
 };
 
 }  // namespace
