@@ -37,6 +37,13 @@ constexpr std::int64_t kLibraryBytes = 384 << 20;
 /// on eight H100s (#1685).
 constexpr std::int64_t kNcclBytes = 1 << 30;
 
+/// The columns of the widest product with a weight.
+std::int64_t most_columns(const ModelConfig& model) {
+  const std::int64_t inner = model.intermediate_size;
+  return std::max({model.vocab_size, family_of(model).gated_mlp ? 2 * inner : inner,
+                   (model.num_attention_heads + 2 * model.num_key_value_heads) * model.head_dim});
+}
+
 /// Scratch memory of the CPU threads: as much as the kernel that needs most. It is not known here
 /// which kernels the worker's CPU chooses, so our own product kernel counts if it may be chosen.
 /// Only the first thread has the sums of a norm's gradients.
@@ -47,10 +54,8 @@ std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, s
       cpu::kNormChunks * cpu::norm_sums(model.hidden_size, !family_of(model).rms_norm);
   std::int64_t product = cpu::kPackedFloats;
   if (dtype == DType::kF32)
-    product = cpu::is_timed(tokens, std::max(model.intermediate_size, model.vocab_size),
-                            model.hidden_size)
-                  ? cpu::kPackedWideFloats
-                  : 0;
+    product =
+        cpu::is_timed(tokens, most_columns(model), model.hidden_size) ? cpu::kPackedWideFloats : 0;
   const std::int64_t any = std::max(attention, product);
   return std::max(any, norm) + times(any, threads - 1);
 }

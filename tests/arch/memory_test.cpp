@@ -71,6 +71,12 @@ TEST_CASE("the scratch memory of threads is that of the kernel that needs the mo
   };
   CHECK(floats(1024) == 3 * cpu::attention_bwd_floats(1024, 64));
   CHECK(floats(8) == 3 * cpu::kPackedWideFloats);
+  config.model.vocab_size = 256;
+  config.model.intermediate_size = 768;
+  // The largest product, that of queries, keys and values, is timed from 29 tokens on.
+  CHECK(floats(28) ==
+        cpu::kNormChunks * cpu::norm_sums(768, true) + 2 * cpu::attention_bwd_floats(28, 64));
+  CHECK(floats(29) == 3 * cpu::kPackedWideFloats);
   config.precision.bf16 = true;
   CHECK(floats(8) == 3 * cpu::kPackedFloats);
   config.model.hidden_size = 8192;

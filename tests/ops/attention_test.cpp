@@ -350,6 +350,17 @@ TEST_CASE("attention survives scores that overflow exp") {
   for (const float x : c.out) CHECK(std::isfinite(x));
 }
 
+TEST_CASE("attention shows a NaN in a key to all queries that see it, and to no other") {
+  constexpr std::int64_t kWindow = 3, kBad = 63;  // the last key of a tile
+  Case c(Sizes{1, 80, 80, 1, 1, 2, kWindow});
+  c.k[2 * kBad] = NAN;
+  c.forward(1);
+  for (std::int64_t i = 0; i < 80; ++i) {
+    INFO("query " << i);
+    CHECK(std::isnan(c.out[static_cast<std::size_t>(2 * i)]) == (i >= kBad && i < kBad + kWindow));
+  }
+}
+
 TEST_CASE("attention refuses head counts that do not divide, too few keys, queries beyond them") {
   const auto refused = [](const Sizes& s) {
     Case c(s);

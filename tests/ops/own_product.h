@@ -11,6 +11,7 @@
 
 #include "hgtrain/base/half.h"
 #include "hgtrain/base/kernel_sizes.h"
+#include "hgtrain/device/buffer.h"
 
 #include "cpu/products.h"
 #include "reference.h"
@@ -43,10 +44,17 @@ Floats numbers(std::int64_t count, std::uint64_t seed) {
   return out;
 }
 
+/// Checks that the kernel writes to no more scratch memory than it is promised.
 template <class T>
 void run(void (*kernel)(const Product<T>&, float*), const Product<T>& p) {
-  std::vector<float> scratch(kPackedFloats);
-  kernel(p, scratch.data());
+  constexpr float kUnused = -7;
+  constexpr std::int64_t kBeyond = 4096;
+  const std::int64_t floats = p.wide ? kPackedWideFloats : kPackedFloats;
+  const Buffer scratch("scratch", (floats + kBeyond) * std::int64_t{sizeof(float)});
+  float* const beyond = scratch.as<float>().data() + floats;
+  std::fill_n(beyond, kBeyond, kUnused);
+  kernel(p, scratch.as<float>().data());
+  CHECK(std::all_of(beyond, beyond + kBeyond, [](float x) { return x == kUnused; }));
 }
 
 /// c = a b or c += a b, as one product and by cells: the bits must be the same.
@@ -73,13 +81,13 @@ void check(void (*kernel)(const Product<T>&, float*), const Case& s, bool add) {
   run(kernel, p);
 
   Doubles expected(c.size());
+  if (add) expected.assign(before.begin(), before.end());
   for (std::int64_t i = 0; i < s.m; ++i)
-    for (std::int64_t j = 0; j < s.n; ++j) {
-      double sum = add ? static_cast<double>(before[static_cast<std::size_t>(i * s.n + j)]) : 0;
-      for (std::int64_t k = 0; k < s.k; ++k)
-        sum += static_cast<double>(a[static_cast<std::size_t>(i * s.k + k)]) *
-               static_cast<double>(b[static_cast<std::size_t>(k * s.n + j)]);
-      expected[static_cast<std::size_t>(i * s.n + j)] = sum;
+    for (std::int64_t k = 0; k < s.k; ++k) {
+      const double left = static_cast<double>(a[static_cast<std::size_t>(i * s.k + k)]);
+      for (std::int64_t j = 0; j < s.n; ++j)
+        expected[static_cast<std::size_t>(i * s.n + j)] +=
+            left * static_cast<double>(b[static_cast<std::size_t>(k * s.n + j)]);
     }
   const double rounding = std::is_same_v<C, float> ? 0 : std::is_same_v<C, Half> ? 0x1p-11 : 0x1p-8;
   CHECK(error_of(Floats(c.begin(), c.end()), expected) < rounding + 2e-6);
@@ -104,9 +112,14 @@ void check(void (*kernel)(const Product<T>&, float*), const Case& s, bool add) {
 }
 
 /// Calls fn(case) for every orientation of one element; odd sizes; whole vectors; several blocks of
-/// rows, columns and depth; several bands; a last block of one row and one column.
+/// rows, columns and depth; a last block of one row and one column; and for several bands of a
+/// block of as many columns as a kernel may have.
 template <class Fn>
 void for_each_case(const Fn& fn) {
+  const auto call = [&](const Case& s) {
+    INFO(s.m << "x" << s.n << "x" << s.k << ", " << s.transpose_a << s.transpose_b);
+    fn(s);
+  };
   for (const bool ta : {false, true})
     for (const bool tb : {false, true})
       for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1},
@@ -114,11 +127,11 @@ void for_each_case(const Fn& fn) {
                                                                             {16, 96, 32},
                                                                             {33, 400, 50},
                                                                             {200, 17, 801},
-                                                                            {800, 3, 401},
-                                                                            {97, 385, 385}}) {
-        INFO(m << "x" << n << "x" << k << ", " << ta << tb);
-        fn(Case{m, n, k, ta, tb});
-      }
+                                                                            {1100, 3, 401},
+                                                                            {3, 1200, 40},
+                                                                            {97, 385, 385}})
+        call({m, n, k, ta, tb});
+  call({520, 1160, 385, false, false});
 }
 
 }  // namespace own_product

@@ -6,6 +6,7 @@
 
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/kernel_sizes.h"
+#include "hgtrain/device/buffer.h"
 #include "hgtrain/ops/gemm.h"
 
 #include "cpu/mkl.h"
@@ -126,10 +127,10 @@ TEST_CASE("gemm computes with the chosen kernel, and on a deterministic pool wit
         large.c, cpu_product_kernel(matrix(large.a), matrix(large.b), 0, matrix(large.c), pool));
   };
   Floats own(large.c.size());
-  std::vector<float> scratch(kPackedWideFloats);
+  const Buffer scratch("scratch", kPackedWideFloats * std::int64_t{sizeof(float)});
   Product<float> p = large.product();
   p.c = own.data();
-  packed_product(p, scratch.data());
+  packed_product(p, scratch.as<float>().data());
 
   choose_cpu_products(kCpu, run.path());
   product(false);

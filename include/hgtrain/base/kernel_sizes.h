@@ -30,14 +30,15 @@ constexpr std::int64_t attention_bwd_floats(std::int64_t keys, std::int64_t head
   return 5 * rows * round_up(head_dim, kAttentionVector) + kTile * (3 * kTile + 2);
 }
 
-/// Our own kernel for products packs a block of each operand, at most kPackedDepth deep: of
-/// kPackedColumns columns of the right one, and of kPackedRows rows of the left one. If c has 16
-/// bits, it computes kPackedBand rows of c at a time.
+/// Our own kernels for products pack a block of each operand, at most kPackedDepth deep: without
+/// AMX, of kPackedColumns columns of the right one, and of kPackedRows rows of the left one. If c
+/// has 16 bits, they compute kPackedBand rows of c at a time. With AMX, a block has other sides,
+/// but takes no more memory.
 inline constexpr std::int64_t kPackedDepth = 384, kPackedColumns = 576, kPackedRows = 96,
                               kPackedBand = 1056;
 /// The rows of the left block have gaps between them.
 inline constexpr std::int64_t kPackedLeftFloats = kPackedRows * (kPackedDepth + 16);
-/// The floats that our own kernel needs in a thread: the first if c is fp32, the second if not.
+/// The floats that our own kernels need in a thread: the first if c is fp32, the second if not.
 inline constexpr std::int64_t kPackedWideFloats = kPackedDepth * kPackedColumns + kPackedLeftFloats;
 inline constexpr std::int64_t kPackedFloats = kPackedWideFloats + kPackedBand * kPackedColumns;
 /// Whether a product, c of m x n and sums of k terms, is so large that the kernels that can compute

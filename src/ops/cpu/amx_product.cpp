@@ -54,7 +54,7 @@ struct Elements<BFloat16> {
 
 /// Numbers that are the sum of `parts` bf16.
 template <int parts>
-struct Sums {
+struct InParts {
   static constexpr int kVectors = 2, kParts = parts;
   static constexpr std::int64_t kFirst = 1, kNext = kAmxPairs;
 
@@ -70,35 +70,33 @@ struct Sums {
       first -= one;
       second -= other;
     }
-    out[parts - 1] = upper_halves(first, second);  // the lower ones are 0
+    out[parts - 1] = upper_halves(first, second);
   }
 
  private:
   using Words = std::uint32_t __attribute__((vector_size(4 * kVectorFloats)));
+  static constexpr std::uint32_t kUpperHalf = 0xffff0000;
   /// To the nearest bf16. Of a NaN, it may be a number, but then what is left is a NaN.
-  static Vector rounded(Vector x) { return (Vector)(((Words)x + 0x8000) & 0xffff0000); }
+  static Vector rounded(Vector x) { return (Vector)(((Words)x + 0x8000) & kUpperHalf); }
   static Vector upper_halves(Vector first, Vector second) {
-    return (Vector)((Words)first >> 16 | (Words)second);
+    return (Vector)((Words)first >> 16 | ((Words)second & kUpperHalf));
   }
 };
 
 /// Of the 24 bits of a float, the last part has 6.
 template <>
-struct Elements<float> : Sums<3> {
+struct Elements<float> : InParts<3> {
   static Vector load(const float* x, std::int64_t count) {
     return (Vector)_mm512_maskz_loadu_ps(static_cast<__mmask16>(first_lanes(count)), x);
   }
   static void load_pairs(const float* x, std::int64_t count, Vector (&out)[2]) {
     pair(load(x, count), load(x + kNext, count - kNext), out);
   }
-  static void round(const float* sums, std::int64_t count, float* to) {
-    std::copy_n(sums, count, to);
-  }
 };
 
 /// Of the 11 bits of a Half, the last part has 3.
 template <>
-struct Elements<Half> : Sums<2> {
+struct Elements<Half> : InParts<2> {
   static Vector load(const Half* x, std::int64_t count) {
     const auto lanes = static_cast<__mmask16>(first_lanes(count));
     return (Vector)_mm512_maskz_cvtph_ps(lanes, _mm256_maskz_loadu_epi16(lanes, x));
@@ -122,15 +120,17 @@ struct Elements<Half> : Sums<2> {
 /// are filled up with zeros, to whole tiles and to whole panels. Each tile of the first part is
 /// followed by those of the others.
 template <class T>
-struct TilePanels : private Elements<T> {
-  using Elements<T>::kVectors, Elements<T>::kParts, Elements<T>::round;
+struct TilePanels : Elements<T> {
+  using Elements<T>::kVectors, Elements<T>::kParts, Elements<T>::kFirst, Elements<T>::kNext;
   static constexpr std::int64_t kRowUnit = kAmxPanel, kColumnUnit = kAmxPanel,
                                 kDepthUnit = kAmxDepth;
   static constexpr std::int64_t kTileUnits = kParts * kAmxUnits;
   /// Of a block; as many as fit into the memory that floats take in packed_product.cpp.
   static constexpr std::int64_t kRows = 2 * kPackedRows / kParts,
                                 kColumns = 2 * kPackedColumns / kParts;
-  static_assert(kRows * kPackedDepth * kParts / 2 <= kPackedLeftFloats);
+  static_assert(kColumns * kParts <= 2 * kPackedColumns &&
+                kRows * kPackedDepth * kParts <= 2 * kPackedLeftFloats &&
+                kRows * kColumns <= kPackedBand * kPackedColumns);
 
   /// Rows are read one after the other, because b may have many columns.
   static void pack_right(const Product<T>& p, std::int64_t first, std::int64_t depth,
@@ -197,8 +197,8 @@ struct TilePanels : private Elements<T> {
     const auto row = [&](std::int64_t r) {
       return Elements<T>::load(x + r * ld, r < depth ? columns : 0);
     };
-    const std::int64_t first = pair * Elements<T>::kFirst;
-    Elements<T>::pair(row(first), row(first + Elements<T>::kNext), out);
+    const std::int64_t first = pair * kFirst;
+    Elements<T>::pair(row(first), row(first + kNext), out);
   }
 
   /// A row of a tile, and of those of the parts that follow it.

@@ -56,7 +56,7 @@ class Forward {
       std::fill(sums_, sums_ + kTile * kAttentionVector, 0.0f);
       for_each_tile(block, [&](const Tile& tile) {
         products_.scores(tile, q_, k_, scores_);
-        for (std::int64_t r = 0; r < block.rows; ++r) find_highest(tile, r);
+        for (std::int64_t r = 0; r < block.rows; ++r) mask_and_rescale(tile, r);
         for (std::int64_t r = 0; r < block.rows; ++r) exponentiate(tile, b, h, r);
         tile.clear_beyond(scores_, kRowUnit);
         const std::int64_t rows = tile.panel_rows(kRowUnit);
@@ -100,7 +100,7 @@ class Forward {
 
   /// Masks row r of the scores, and notes its highest one. Sums that were made with a lower one are
   /// scaled down.
-  void find_highest(const Tile& tile, std::int64_t r) {
+  void mask_and_rescale(const Tile& tile, std::int64_t r) {
     float* const row = scores_ + r * kTile;
     fill_unseen(tile.seen(r), kLowest, row);
     const float scale = options_.scale, before = highest_[r];
@@ -123,7 +123,8 @@ class Forward {
     float* const row = scores_ + r * kTile;
     float* const sums = sums_ + r * kAttentionVector;
     const float scale = options_.scale, highest = highest_[r];
-    if (highest == kLowest) return std::fill(row, row + kTile, 0.0f);  // it has seen no key yet
+    const Tile::Seen seen = tile.seen(r);
+    if (seen.from >= seen.to) return std::fill(row, row + kTile, 0.0f);
     // Sums by column: a sum over the columns of each tile would take as long as the exponentials.
     for (std::int64_t j = 0; j < kTile; j += kAttentionVector)
 #pragma omp simd

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "hgtrain/base/kernel_sizes.h"
 
@@ -16,7 +17,7 @@ namespace hgt::cpu {
 ///
 /// `Kernel` packs and multiplies blocks: its pack_right() and pack_left() read rows and columns of
 /// op(b) and op(a), its multiply() makes c = a b, or with `add` c += a b, of what they wrote, and
-/// its round() rounds sums to p's type. A block has at most kRows rows and kColumns columns of c;
+/// its round() rounds sums to 16 bits. A block has at most kRows rows and kColumns columns of c;
 /// blocks are cut at multiples of kRowUnit, kColumnUnit and kDepthUnit. A kernel is a type of one
 /// source file, so that these functions exist once for each instruction set.
 template <class Kernel>
@@ -69,10 +70,11 @@ struct BlockedProduct {
           Kernel::multiply(rows, columns, depth,
                            Kernel::pack_left(p, row, rows, first, depth, left), right,
                            first > 0 || (p.wide && p.add), out);
-          if (!p.wide && last)
-            for (std::int64_t r = 0; r < rows; ++r)
-              Kernel::round(out.data + r * out.ld, columns,
-                            static_cast<T*>(p.c) + (row + r) * p.ldc + column);
+          if constexpr (!std::is_same_v<T, float>)
+            if (!p.wide && last)
+              for (std::int64_t r = 0; r < rows; ++r)
+                Kernel::round(out.data + r * out.ld, columns,
+                              static_cast<T*>(p.c) + (row + r) * p.ldc + column);
         }
         first += depth;
       } while (first < p.k);

@@ -140,12 +140,12 @@ void multiply_packed(const Tensor& a, const Tensor& b, bool add, const Tensor& c
   });
 }
 
-/// The kernel for a product of this size if none is timed. Ours for fp32 with AMX is slower if c
-/// has few rows or columns, because it packs for 32 of them.
+/// The kernel for a product of this size if none is timed. Ours for fp32 with AMX is slower if a
+/// side is short, because packing takes the same time.
 ProductKernel usual_kernel(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t kMinSide = 64;
   const bool own = dtype == DType::kF32
-                       ? may_use_amx() && std::min(m, n) >= kMinSide && is_timed(m, n, k)
+                       ? may_use_amx() && std::min({m, n, k}) >= kMinSide && is_timed(m, n, k)
                        : !cpu_multiplies(dtype);
   return own ? ProductKernel::kOwn : ProductKernel::kOneDnn;
 }

@@ -11,10 +11,8 @@ void add_bias(const Tensor& y, const Tensor& bias, ThreadPool& pool) {
     T* const y_NO = y.data<T>();
     const T* const b = bias.data<T>();
     pool.parallel_for(y.size(0), [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t n = begin; n < end; ++n) {
-        T* const row = y_NO + n * stride;
-        add(row, b, columns, row);
-      }
+      for (std::int64_t n = begin; n < end; ++n)
+        add(y_NO + n * stride, b, columns, y_NO + n * stride);
     });
   });
 }

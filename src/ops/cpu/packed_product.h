@@ -27,12 +27,14 @@ extern const PackedKernels kPackedKernels, kPackedKernelsAvx512;
 /// cut into cells, but not those of PackedKernels. `scratch` is as there, and begins at a multiple
 /// of 64 bytes: tiles that cross cache lines would take twice as long to load.
 ///
-/// Sums start from c, and an instruction adds 32 products to each. A float is multiplied as the sum
-/// of three bf16, which it is exactly; of their nine products, the three smallest are left out,
-/// which together are at most 2^-24 of the whole, as a rounding error of fp32 is. Parts and
-/// products below 2^-126 count as 0, and an infinity or a NaN in an operand gives a NaN. Source:
-/// Henry, Tang and Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For
-/// Higher-Precision Computations (2019).
+/// Sums start from c, and an instruction adds 32 products of bf16 to each. A number of fp32 is
+/// multiplied as the sum of three bf16, and one of fp16 as that of two: exactly, if it is 0 or from
+/// 2^-102 to 2^127. Of the nine products of fp32, the three smallest are left out, which together
+/// are at most 2^-24 of the whole, as a rounding error of fp32 is. The exceptions: parts, products
+/// and numbers of c below 2^-126 count as 0, numbers of fp32 from 0x1.ffp127 on as infinite, as may
+/// products just below that, and an infinity of fp32 or fp16 gives a NaN. Source: Henry, Tang and
+/// Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
+/// Computations (2019).
 template <class T>
 void amx_product(const Product<T>& p, float* scratch);
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <ctime>
 #include <limits>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -34,14 +35,20 @@ double cpu_seconds() {
 }
 
 /// Memory for timing: a c with the same distance between rows as the cell's, because rows at
-/// certain distances evict each other from the caches, and what our kernel needs. Only the pages
-/// that are written take memory.
+/// certain distances evict each other from the caches, and what our kernel needs. Only those pages
+/// of c take memory that are written, so it is no Buffer, which may have large ones.
 struct Scratch {
   template <class T>
   explicit Scratch(const Product<T>& p)
-      : c("timed product", p.m * p.ldc * std::int64_t{sizeof(float)}),
+      : c(new (kLine) float[static_cast<std::size_t>(p.m * p.ldc)]),
         packed("packed operands", kPackedFloats * std::int64_t{sizeof(float)}) {}
-  Buffer c, packed;
+
+  static constexpr std::align_val_t kLine{Buffer::kAlignment};
+  struct Delete {
+    void operator()(float* x) const { operator delete[](x, kLine); }
+  };
+  std::unique_ptr<float[], Delete> c;
+  Buffer packed;
 };
 
 /// A part of the cell that takes some milliseconds.
@@ -84,7 +91,7 @@ ProductKernel fastest(const std::string& shape, const Product<T>& cell, ProductK
                       const std::vector<ProductKernel>& kernels) {
   Product<T> p = sample_of(cell);
   const Scratch scratch(p);
-  p.c = scratch.c.data();
+  p.c = scratch.c.get();
   std::map<ProductKernel, double> seconds;
   for (int i = 0; i <= kRepeats; ++i)
     for (const ProductKernel kernel : kernels) {

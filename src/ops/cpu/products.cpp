@@ -116,7 +116,8 @@ const PackedKernels& packed_kernels() {
 namespace hgt {
 
 bool cpu_multiplies(DType dtype) {
-  if (dtype != DType::kBF16) return dtype == DType::kF32;
+  if (dtype == DType::kF32) return true;
+  if (dtype == DType::kF16) return cpu::may_use_amx();
   static const bool fast = cpu::has_instructions(dnnl::cpu_isa::avx512_core_amx) ||
                            (cpu::multiplies_bf16() && cpu::bf16_pairs_pay());
   return fast;
