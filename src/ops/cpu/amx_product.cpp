@@ -19,6 +19,15 @@ __mmask32 first_lanes(std::int64_t count) {
   return static_cast<__mmask32>((std::uint64_t{1} << std::clamp<std::int64_t>(count, 0, 32)) - 1);
 }
 
+/// to[i] = sums[i], as `convert` rounds 16 of them.
+template <class T, class Convert>
+void round_sums(const float* sums, std::int64_t count, T* to, const Convert& convert) {
+  for (std::int64_t i = 0; i < count; i += kAmxPairs) {
+    const auto lanes = static_cast<__mmask16>(first_lanes(count - i));
+    _mm256_mask_storeu_epi16(to + i, lanes, convert(_mm512_maskz_loadu_ps(lanes, sums + i)));
+  }
+}
+
 /// How elements become pairs. Pair i along the sum is of the elements kFirst * i and kFirst * i +
 /// kNext. A row of a tile has 16 pairs, which are loaded as kVectors; it is kParts rows, one in the
 /// tile of each part.
@@ -44,11 +53,7 @@ struct Elements<BFloat16> {
   }
   static void split(const Vector (&pairs)[1], Vector (&out)[1]) { out[0] = pairs[0]; }
   static void round(const float* sums, std::int64_t count, BFloat16* to) {
-    for (std::int64_t i = 0; i < count; i += kAmxPairs) {
-      const auto lanes = static_cast<__mmask16>(first_lanes(count - i));
-      _mm256_mask_storeu_epi16(to + i, lanes,
-                               (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, sums + i)));
-    }
+    round_sums(sums, count, to, [](__m512 x) { return (__m256i)_mm512_cvtneps_pbh(x); });
   }
 };
 
@@ -83,7 +88,7 @@ struct InParts {
   }
 };
 
-/// Of the 24 bits of a float, the last part has 6.
+/// The last part has 6 of the 24 bits.
 template <>
 struct Elements<float> : InParts<3> {
   static Vector load(const float* x, std::int64_t count) {
@@ -94,7 +99,7 @@ struct Elements<float> : InParts<3> {
   }
 };
 
-/// Of the 11 bits of a Half, the last part has 3.
+/// The last part has 3 of the 11 bits.
 template <>
 struct Elements<Half> : InParts<2> {
   static Vector load(const Half* x, std::int64_t count) {
@@ -105,13 +110,10 @@ struct Elements<Half> : InParts<2> {
     pair(load(x, count), load(x + kNext, count - kNext), out);
   }
   static void round(const float* sums, std::int64_t count, Half* to) {
-    for (std::int64_t i = 0; i < count; i += kAmxPairs) {
-      const auto lanes = static_cast<__mmask16>(first_lanes(count - i));
-      const __m512 x = _mm512_maskz_loadu_ps(lanes, sums + i);
-      _mm256_mask_storeu_epi16(
-          to + i, lanes,
-          _mm512_maskz_cvtps_ph(lanes, x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-    }
+    constexpr __mmask16 kAll = 0xffff;
+    round_sums(sums, count, to, [](__m512 x) {
+      return _mm512_maskz_cvtps_ph(kAll, x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    });
   }
 };
 
