@@ -71,6 +71,25 @@ TEST_CASE("gemm works on columns of wider matrices and leaves the others alone")
   }
 }
 
+TEMPLATE_TEST_CASE("gemm on a deterministic pool has the same bits for any number of threads", "",
+                   float, BFloat16, Half) {
+  constexpr std::int64_t m = 500, n = 330, k = 450;  // large enough to be timed on other pools
+  constexpr DType kType = std::is_same_v<TestType, float>      ? DType::kF32
+                          : std::is_same_v<TestType, BFloat16> ? DType::kBF16
+                                                               : DType::kF16;
+  const Floats left = random_floats(m * k, 1), right = random_floats(k * n, 2);
+  std::vector<TestType> a(left.begin(), left.end()), b(right.begin(), right.end());
+  const auto product = [&](int threads) {
+    ThreadPool pool(threads, true);
+    Floats c(m * n);
+    gemm(1, Tensor(a.data(), {m, k}, kType), Tensor(b.data(), {k, n}, kType), 0, tensor(c, {m, n}),
+         Stream(pool));
+    return c;
+  };
+  const Floats one = product(1);
+  for (const int threads : {2, 3, 7}) CHECK((product(threads) == one));
+}
+
 TEST_CASE("gemm refuses operands that do not fit") {
   Floats x(12);
   ThreadPool pool(1);
