@@ -101,11 +101,11 @@ std::string PlanFit::text() const {
 
 void PlanFit::require() const {
   if (!fits())
-    throw Error(
-        ErrorKind::kDevice,
-        fmt::format("the job does not fit {}: it takes {} of memory, and {} are free",
-                    gpu.empty() ? "this machine" : gpu, human_bytes(asked), human_bytes(room)),
-        hint);
+    throw Error(ErrorKind::kDevice,
+                fmt::format("the job does not fit {}: it takes {} of {}memory, and {} are free",
+                            gpu.empty() ? "this machine" : gpu, human_bytes(asked),
+                            gpu.empty() ? "the CPU's " : "", human_bytes(room)),
+                hint);
 }
 
 std::optional<PlanFit> fit_of(const TrainPlan& plan, const std::string& gpu) {

@@ -79,15 +79,20 @@ std::optional<std::string> start_of(const std::string& folder) {
   }
 }
 
+/// Of the folders in kRuns, and in those: a quickstart's run lies beside its data.
 std::string newest_run() {
   std::string newest, start;
+  const auto compare = [&](const std::string& folder) {
+    const auto started = start_of(folder);
+    if (!started || (!newest.empty() && *started <= start)) return;
+    newest = folder;
+    start = *started;
+  };
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(kRuns, none))
-    if (const auto started = start_of(entry.path());
-        started && (newest.empty() || *started > start)) {
-      newest = entry.path();
-      start = *started;
-    }
+  for (const auto& entry : fs::directory_iterator(kRuns, none)) {
+    compare(entry.path());
+    for (const auto& inner : fs::directory_iterator(entry.path(), none)) compare(inner.path());
+  }
   return newest;
 }
 

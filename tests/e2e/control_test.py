@@ -20,35 +20,35 @@ class Train(JobTest):
         return json.loads(self.job.call('status', run, '--json'))
 
     def test_status_says_how_far_a_run_is_and_stop_saves_it(self):
-        process = self.job.start_training('runs/a', *FOREVER)
-        self.job.wait_for_step('runs/a', 3, process)
-        wait_for(lambda: 'phase' in self.status('runs/a')['ranks'][1], process)
-        status = self.status('runs/a')
+        process = self.job.start_training('runs/a/run', *FOREVER)
+        self.job.wait_for_step('runs/a/run', 3, process)
+        wait_for(lambda: 'phase' in self.status('runs/a/run')['ranks'][1], process)
+        status = self.status('runs/a/run')
         self.assertEqual((status['state'], status['total_steps'], status['restarts']), ('running', 1_000_000, 0))
         self.assertGreaterEqual(status['step'], 3)
         self.assertEqual(status['launcher']['pid'], process.pid)
         self.assertEqual([rank['rank'] for rank in status['ranks']], [0, 1])
         self.assertGreater(status['eta_s'], 0)
         self.assertIn('loss', status)
-        text = self.job.call('status')  # the newest one below runs/
-        for part in 'run         runs/a\n', f'state       running, by the launcher with pid {process.pid} on ', '/1000000  loss ':
+        text = self.job.call('status')  # the newest one below runs/, as quickstart leaves it
+        for part in 'run         runs/a/run\n', f'state       running, by the launcher with pid {process.pid} on ', '/1000000  loss ':
             self.assertIn(part, text)
         viewer = self.job.start('attach')
         read_until(viewer.stderr, '/1000000  loss ')  # a step after the one of the status
-        said = self.job.call('stop', 'runs/a')
-        verdict = self.job.verdict('runs/a')
-        self.assertIn(f'runs/a: stopped, exit code 75: stopped after step {verdict["finished_steps"]}\n', said)
+        said = self.job.call('stop', 'runs/a/run')
+        verdict = self.job.verdict('runs/a/run')
+        self.assertIn(f'runs/a/run: stopped, exit code 75: stopped after step {verdict["finished_steps"]}\n', said)
         process.communicate()
         self.assertEqual(process.returncode, 75)
         out, err = viewer.communicate()
         self.assertEqual((out, viewer.returncode), ('', 75))
         for line in 'finishing this step, then saving\n', f'stopped after step {verdict["finished_steps"]}\n', 'resume with: ':
             self.assertIn(line, err)
-        self.assertEqual(self.job.checkpoints('runs/a'), [f'step_{verdict["finished_steps"]:08}'])
-        self.assertFalse((self.job.folder / 'runs/a/control.sock').exists())
-        status = self.status('runs/a')
+        self.assertEqual(self.job.checkpoints('runs/a/run'), [f'step_{verdict["finished_steps"]:08}'])
+        self.assertFalse((self.job.folder / 'runs/a/run/control.sock').exists())
+        status = self.status('runs/a/run')
         self.assertEqual((status['state'], status['step']), ('stopped', verdict['finished_steps']))
-        self.assertIn('stopped, exit code 75', self.job.call('stop', 'runs/a'))
+        self.assertIn('stopped, exit code 75', self.job.call('stop', 'runs/a/run'))
 
     def start_unread(self, run):
         """A run of which the console is a full pipe."""

@@ -140,13 +140,12 @@ void multiply_packed(const Tensor& a, const Tensor& b, bool add, const Tensor& c
   });
 }
 
-/// The kernel for a product of this size if none is timed. Ours for fp32 with AMX is slower if a
-/// side is short, because packing takes the same time.
-ProductKernel usual_kernel(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
+/// The kernel for a product of this size if none is timed. Ours with AMX is faster if c is fp32,
+/// but not if a side is short, because packing takes the same time.
+ProductKernel usual_kernel(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k, bool wide) {
   constexpr std::int64_t kMinSide = 64;
-  const bool own = dtype == DType::kF32
-                       ? may_use_amx() && std::min({m, n, k}) >= kMinSide && is_timed(m, n, k)
-                       : !cpu_multiplies(dtype);
+  const bool suits_amx = wide && std::min({m, n, k}) >= kMinSide && is_timed(m, n, k);
+  const bool own = !cpu_multiplies(dtype) || (suits_amx && may_use_amx());
   return own ? ProductKernel::kOwn : ProductKernel::kOneDnn;
 }
 
@@ -155,7 +154,7 @@ template <class T>
 ProductKernel kernel_for(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
                          const ThreadPool& pool) {
   const std::int64_t m = c.size(0), n = c.size(1);
-  const ProductKernel usual = usual_kernel(a.dtype(), m, n, a.size(1));
+  const ProductKernel usual = usual_kernel(a.dtype(), m, n, a.size(1), c.dtype() == DType::kF32);
   ProductChooser* const chooser = product_chooser();
   if (chooser == nullptr || pool.is_deterministic()) return usual;
   const Grid grid = choose_grid(m, n, pool.threads());
