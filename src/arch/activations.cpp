@@ -122,7 +122,7 @@ void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::si
   const std::int64_t rows = times(sizes.batch, tokens), own = sizes.own_rows().size();
   const std::int64_t width = m.hidden_size;
   const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
-  const std::int64_t inner = m.intermediate_size, up = family.gated_mlp ? 2 * inner : inner;
+  const std::int64_t qkv = qkv_columns(m), inner = m.intermediate_size, up = up_columns(m);
 
   const Range layers = sizes.layers(m);
   const bool has_head = sizes.has_head(m);
@@ -172,7 +172,7 @@ void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::si
     add_f32(norm + "_mean", {own}, !family.rms_norm);
     add_f32(norm + "_scale", {own});
   }
-  add("qkv", {rows, q + 2 * k});
+  add("qkv", {rows, qkv});
   add("qk", {rows, q + k}, m.qk_norm);
   add_f32("q_scale", {rows, m.num_attention_heads}, m.qk_norm);
   add_f32("k_scale", {rows, m.num_key_value_heads}, m.qk_norm);
@@ -196,7 +196,7 @@ void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::si
     keep_recomputed("attention", {rows, q});
     keep_recomputed("norm2", {own, width});
     keep_recomputed("activated", {rows, inner});
-    keep("d_qkv", {rows, q + 2 * k}, layers.size());
+    keep("d_qkv", {rows, qkv}, layers.size());
     keep("d_out", {rows, width}, layers.size());
     keep("d_up", {rows, up}, layers.size());
     keep("d_down", {rows, width}, layers.size());
@@ -215,7 +215,7 @@ void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::si
   add("branch", {rows, width}, has_layers || sizes.blocks.begin == 0);
   add("d_norm", {rows, width}, has_layers);
   add("d_attention", {rows, q}, has_layers);
-  add("d_qkv", {rows, q + 2 * k}, has_layers && !sizes.split);
+  add("d_qkv", {rows, qkv}, has_layers && !sizes.split);
   add("d_qk", {rows, q + k}, has_layers && m.qk_norm);
   add("d_up", {rows, up}, has_layers && !sizes.split);
   add("d_activated", {rows, inner}, has_layers && family.gated_mlp);

@@ -39,9 +39,7 @@ constexpr std::int64_t kNcclBytes = 1 << 30;
 
 /// The columns of the widest product with a weight.
 std::int64_t most_columns(const ModelConfig& model) {
-  const std::int64_t inner = model.intermediate_size;
-  return std::max({model.vocab_size, family_of(model).gated_mlp ? 2 * inner : inner,
-                   (model.num_attention_heads + 2 * model.num_key_value_heads) * model.head_dim});
+  return std::max({model.vocab_size, qkv_columns(model), up_columns(model)});
 }
 
 /// Scratch memory of the CPU threads: as much as the kernel that needs most. It is not known here

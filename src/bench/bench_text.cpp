@@ -80,20 +80,21 @@ std::string train_text(const Json& r) {
 }
 
 std::string layouts_text(const Json& r) {
+  constexpr const char* kLine = "{:<12}{:>32}{:>36}{:>25}{:>8}{:>8}{:>11}{:>11}\n";
   std::string text =
-      fmt::format("over {}, {} tokens a step, {}\n{:<12}{:>32}{:>36}{:>25}{:>8}{:>8}{:>11}{:>11}\n",
-                  r["backend"].get<std::string>(), r["tokens_per_step"].get<std::int64_t>(),
-                  r["dtype"].get<std::string>(), "layout", "tok/s", "ms a step",
-                  "rate by the first", "cpu ms", "waits", "a worker", "planned");
+      fmt::format("over {}, {} tokens a step, {}\n", r["backend"].get<std::string>(),
+                  r["tokens_per_step"].get<std::int64_t>(), r["dtype"].get<std::string>()) +
+      fmt::format(kLine, "layout", "tok/s", "ms a step", "rate by the first", "cpu ms", "waits",
+                  "a worker", "planned");
   for (const Json& s : r["layouts"]) {
     const Json& of_first = s["of_first"];
-    text += fmt::format("{:<12}{:>32}{:>36}{:>25}{:>8}{:>8}{:>11}{:>11}\n",
-                        s["layout"].get<std::string>(), spread(s["tokens_per_sec"], human_count),
-                        spread(s["step_ms"], milliseconds),
-                        fmt::format("{:.3f} ({:.3f}, {:.3f})", of_first["median"].get<double>(),
-                                    of_first["p10"].get<double>(), of_first["p90"].get<double>()),
-                        milliseconds(s["cpu_ms"]), percent(s["share_of_waits"]),
-                        human_bytes(s["worker_bytes"]), human_bytes(s["planned_bytes"]));
+    text +=
+        fmt::format(kLine, s["layout"].get<std::string>(), spread(s["tokens_per_sec"], human_count),
+                    spread(s["step_ms"], milliseconds),
+                    fmt::format("{:.3f} ({:.3f}, {:.3f})", of_first["median"].get<double>(),
+                                of_first["p10"].get<double>(), of_first["p90"].get<double>()),
+                    milliseconds(s["cpu_ms"]), percent(s["share_of_waits"]),
+                    human_bytes(s["worker_bytes"]), human_bytes(s["planned_bytes"]));
   }
   return text;
 }

@@ -71,16 +71,14 @@ std::vector<Product> weight_products(const Config& config) {
                                 ? step_rows * static_cast<double>(sizes.recomputed_layers)
                                 : 0;
   const std::int64_t queries = m.num_attention_heads * m.head_dim;
-  const std::int64_t keys = m.num_key_value_heads * m.head_dim;
-  const std::int64_t up = (family_of(m).gated_mlp ? 2 : 1) * m.intermediate_size;
   const bool transposed = !family_of(m).conv1d;
   const std::int64_t planned = planned_logit_rows(config);
   const std::int64_t chunk = planned > 0 ? planned : logit_rows(m, rows);
   std::vector<Product> out;
   for (const LinearShape& l : std::vector<LinearShape>{
-           {"qkv", m.hidden_size, queries + 2 * keys, rows, layer_rows, again_rows, transposed},
+           {"qkv", m.hidden_size, qkv_columns(m), rows, layer_rows, again_rows, transposed},
            {"attention out", queries, m.hidden_size, rows, layer_rows, again_rows, transposed},
-           {"up", m.hidden_size, up, rows, layer_rows, again_rows, transposed},
+           {"up", m.hidden_size, up_columns(m), rows, layer_rows, again_rows, transposed},
            {"down", m.intermediate_size, m.hidden_size, rows, layer_rows, 0, transposed},
            {"head", m.hidden_size, rank_model(config).vocab_size, chunk, step_rows, 0, true}})
     add_products(l, out);

@@ -99,6 +99,14 @@ const Family& family_of(const ModelConfig& model) {
   return family_of(model.model_type);
 }
 
+std::int64_t qkv_columns(const ModelConfig& model) {
+  return (model.num_attention_heads + 2 * model.num_key_value_heads) * model.head_dim;
+}
+
+std::int64_t up_columns(const ModelConfig& model) {
+  return (family_of(model).gated_mlp ? 2 : 1) * model.intermediate_size;
+}
+
 std::string family_types() {
   std::vector<std::string> types;
   for (const Family& family : kFamilies) types.emplace_back(family.type);

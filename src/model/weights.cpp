@@ -53,16 +53,14 @@ class Binder {
   LayerWeights layer(int block) const {
     const std::int64_t width = m_.hidden_size, inner = m_.intermediate_size;
     const std::int64_t queries = m_.num_attention_heads * m_.head_dim;
-    const std::int64_t keys = m_.num_key_value_heads * m_.head_dim;
-    const std::int64_t up = family_of(m_).gated_mlp ? 2 * inner : inner;
     return {
         .norm1 = norm(block, Role::kNorm1Gain, Role::kNorm1Bias),
-        .qkv = linear(block, Role::kQkvWeight, Role::kQkvBias, width, queries + 2 * keys),
+        .qkv = linear(block, Role::kQkvWeight, Role::kQkvBias, width, qkv_columns(m_)),
         .query_norm = view(block, Role::kQueryNorm, {m_.head_dim}),
         .key_norm = view(block, Role::kKeyNorm, {m_.head_dim}),
         .out = linear(block, Role::kAttentionOutWeight, Role::kAttentionOutBias, queries, width),
         .norm2 = norm(block, Role::kNorm2Gain, Role::kNorm2Bias),
-        .up = linear(block, Role::kUpWeight, Role::kUpBias, width, up),
+        .up = linear(block, Role::kUpWeight, Role::kUpBias, width, up_columns(m_)),
         .down = linear(block, Role::kDownWeight, Role::kDownBias, inner, width)};
   }
 

@@ -47,6 +47,11 @@ std::span<const Family> families();
 const Family& family_of(const std::string& model_type);
 const Family& family_of(const ModelConfig& model);
 
+/// The columns of a block's first two products: queries, keys and values side by side, and what
+/// goes into the activation function, beside the gate if there is one.
+std::int64_t qkv_columns(const ModelConfig& model);
+std::int64_t up_columns(const ModelConfig& model);
+
 /// The types of all families, "gpt2, llama, ...", for hints.
 std::string family_types();
 

@@ -9,32 +9,27 @@
 namespace hgt::cpu {
 namespace {
 
-#ifdef __SSE2__
-/// Zeros that bypass the caches, which would read each line before it is overwritten.
-void clear_memory(float* x, std::int64_t count) {
-  constexpr std::int64_t kVector = 4, kAlignment = 16;
+void clear_part(float* x, std::int64_t count) {
   std::int64_t i = 0;
-  for (; reinterpret_cast<std::uintptr_t>(x + i) % kAlignment != 0; ++i) x[i] = 0;
-  for (; i + kVector <= count; i += kVector) _mm_stream_ps(x + i, _mm_setzero_ps());
-  _mm_sfence();  // other threads see these stores in any order until then
+#ifdef __SSE2__
+  // These bypass the caches, which would read each line before it is overwritten. Fewer may be in
+  // the caches when they are read next.
+  constexpr std::int64_t kCached = 1 << 20, kVector = 4, kAlignment = 16;
+  if (count >= kCached) {
+    for (; reinterpret_cast<std::uintptr_t>(x + i) % kAlignment != 0; ++i) x[i] = 0;
+    for (; i + kVector <= count; i += kVector) _mm_stream_ps(x + i, _mm_setzero_ps());
+    _mm_sfence();  // other threads see these stores in any order until then
+  }
+#endif
   std::fill(x + i, x + count, 0.0f);
 }
-#else
-void clear_memory(float* x, std::int64_t count) {
-  std::fill_n(x, count, 0.0f);
-}
-#endif
 
 }  // namespace
 
 void clear(const Tensor& x, ThreadPool& pool) {
-  constexpr std::int64_t kCached = 1 << 20;  // fewer may be in the caches when they are read next
   float* const values = x.data<float>();
   pool.parallel_for(x.numel(), [&](std::int64_t begin, std::int64_t end, int) {
-    if (end - begin < kCached)
-      std::fill(values + begin, values + end, 0.0f);
-    else
-      clear_memory(values + begin, end - begin);
+    clear_part(values + begin, end - begin);
   });
 }
 
