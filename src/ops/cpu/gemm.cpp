@@ -140,13 +140,14 @@ void multiply_packed(const Tensor& a, const Tensor& b, bool add, const Tensor& c
   });
 }
 
-/// The kernel for a product of this size if none is timed. Ours with AMX is faster if c is fp32,
-/// but not if a side is short, because packing takes the same time.
+/// The kernel for a product of this size if none is timed. If c is fp32, ours is faster with AMX,
+/// and without it if the operands are fp32, too. It is not if a side is short, because packing
+/// takes the same time.
 ProductKernel usual_kernel(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k, bool wide) {
   constexpr std::int64_t kMinSide = 64;
-  const bool suits_amx = wide && std::min({m, n, k}) >= kMinSide && is_timed(m, n, k);
-  const bool own = !cpu_multiplies(dtype) || (suits_amx && may_use_amx());
-  return own ? ProductKernel::kOwn : ProductKernel::kOneDnn;
+  const bool is_large = std::min({m, n, k}) >= kMinSide && is_timed(m, n, k);
+  const bool is_faster = wide && is_large && (dtype == DType::kF32 || may_use_amx());
+  return is_faster || !cpu_multiplies(dtype) ? ProductKernel::kOwn : ProductKernel::kOneDnn;
 }
 
 /// The kernel that computes c = a b or c += a b. A first call may time several.

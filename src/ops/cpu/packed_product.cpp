@@ -7,10 +7,14 @@
 #include "hgtrain/base/kernel_sizes.h"
 
 #include "blocked_product.h"
+#include "rows.h"
 #include "tile_product.h"
 
 namespace hgt::cpu {
 namespace {
+
+// An operand's rows may be far apart, so that the CPU does not fetch the next ones by itself.
+constexpr std::int64_t kRowsAhead = 2, kShortRowsAhead = 4, kElementsAhead = 64;
 
 template <class T>
 void widen(const T* from, std::int64_t count, float* to) {
@@ -27,8 +31,10 @@ void pack_transposed(const T* x, std::int64_t ld, std::int64_t columns, std::int
   for (std::int64_t k = 0; k < depth; k += kVectorFloats) {
     const std::int64_t width = std::min(kVectorFloats, depth - k);
     if (width == kVectorFloats) {
-      for (std::int64_t c = 0; c < columns; ++c)
+      for (std::int64_t c = 0; c < columns; ++c) {
+        fetch(x + c * ld + k + kElementsAhead, kVectorFloats);
         widen(x + c * ld + k, kVectorFloats, square + c * kVectorFloats);
+      }
       transpose_square({square, kVectorFloats}, {to.data + k * to.ld, to.ld});
       continue;
     }
@@ -64,6 +70,7 @@ struct FloatPanels {
           const T* const from = p.b + (first + k) * p.ldb + column + j;
           float* const row = out + j * depth + k * kColumnUnit;
           if (width == kColumnUnit) {
+            fetch(from + kRowsAhead * p.ldb, kColumnUnit);
             widen(from, kColumnUnit, row);
             continue;
           }
@@ -90,6 +97,7 @@ struct FloatPanels {
       for (std::int64_t k = 0; k < depth; ++k) {
         const T* const from = p.a + (first + k) * p.lda + row;
         float* const to = out + k * kPanelRows;
+        fetch(from + kShortRowsAhead * p.lda, rows);
         std::int64_t r = 0;
         for (; r + kPanelRows <= rows; r += kPanelRows) widen(from + r, kPanelRows, to + r * depth);
         widen(from + r, rows - r, to + r * depth);

@@ -125,7 +125,7 @@ std::string text_of(const Product<T>& p) {
 }  // namespace
 
 ProductChooser::ProductChooser(const std::string& cpu, const std::vector<std::string>& folders) {
-  std::string basis = fmt::format("{}, {}, our kernel 3", cpu, library_version());
+  std::string basis = fmt::format("{}, {}, our kernel 4", cpu, library_version());
   if (has_mkl()) basis += ", " + mkl_version();
   for (const std::string& folder : folders)
     files_.push_back(std::make_unique<GemmCache>(folder, basis));

@@ -29,7 +29,6 @@ constexpr std::int64_t kVectorFloats = 8, kPanelRows = 4;
 #else
 constexpr std::int64_t kVectorFloats = 4, kPanelRows = 4;
 #endif
-constexpr std::int64_t kUnitsAhead = 8;  ///< of the right factor, which may come from the L2 cache
 
 /// A register; its memory needs no alignment.
 using Vector = float __attribute__((vector_size(4 * kVectorFloats), aligned(4), may_alias));
@@ -113,11 +112,9 @@ void multiply_panel(std::int64_t depth, LeftFactor a, RowMajor<const float> b, b
 #pragma GCC unroll 3
     for (int v = 0; v < vectors; ++v) __builtin_prefetch(c.data + r * c.ld + v * kVectorFloats, 1);
   Vector sums[kPanelRows][vectors] = {};
+#pragma GCC unroll 4
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector right[vectors];
-#pragma GCC unroll 3
-    for (int v = 0; v < vectors; ++v)
-      __builtin_prefetch(b.data + (k + kUnitsAhead) * b.ld + v * kVectorFloats);
 #pragma GCC unroll 3
     for (int v = 0; v < vectors; ++v) right[v] = vector_at(b.data + k * b.ld + v * kVectorFloats);
 #pragma GCC unroll 8
