@@ -33,6 +33,7 @@ std::string resources_text(const Resources& r) {
       fmt::format("{}, {} of {} usable, {}", r.cpu, r.usable_cores, human_plural(r.cores, "core"),
                   human_plural(r.numa_nodes, "NUMA node"));
   if (r.cpu_quota > 0) cores += fmt::format(", the control group allows {:.4g}", r.cpu_quota);
+  if (!r.instructions.empty()) cores += fmt::format("; has {}", fmt::join(r.instructions, ", "));
   std::string memory =
       fmt::format("{}, {} available", human_bytes(r.memory_bytes), human_bytes(r.available_bytes));
   if (r.memory_limit_bytes != kUnlimited)
@@ -148,6 +149,7 @@ Json json_of(const Resources& r) {
   for (const UserLimit& l : r.limits)
     limits[l.name] = {{"soft", number(l.soft)}, {"hard", number(l.hard)}};
   return {{"cpu", r.cpu},
+          {"instructions", r.instructions},
           {"cores", r.cores},
           {"usable_cores", r.usable_cores},
           {"cpu_quota", r.cpu_quota > 0 ? Json(r.cpu_quota) : Json()},

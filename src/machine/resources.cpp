@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <sched.h>
 #include <sstream>
@@ -83,6 +84,20 @@ std::string value_of_first_cpu(std::string_view key, const std::string& root) {
   return "";
 }
 
+/// The "flags" of the first processor.
+class CpuFlags {
+ public:
+  explicit CpuFlags(const std::string& root)
+      : flags_(fmt::format(" {} ", value_of_first_cpu("flags", root))) {}
+  bool are_known() const { return flags_ != "  "; }
+  bool has(std::string_view flag) const {
+    return flags_.find(fmt::format(" {} ", flag)) != std::string::npos;
+  }
+
+ private:
+  std::string flags_;
+};
+
 }  // namespace
 
 std::string cpu_name(const std::string& root) {
@@ -92,11 +107,11 @@ std::string cpu_name(const std::string& root) {
 
 std::vector<std::string_view> missing_cpu_flags(std::span<const std::string_view> needed,
                                                 const std::string& root) {
-  const std::string flags = fmt::format(" {} ", value_of_first_cpu("flags", root));
+  const CpuFlags flags(root);
   std::vector<std::string_view> missing;
-  if (flags != "  ")
+  if (flags.are_known())
     for (const std::string_view flag : needed)
-      if (flags.find(fmt::format(" {} ", flag)) == std::string::npos) missing.push_back(flag);
+      if (!flags.has(flag)) missing.push_back(flag);
   return missing;
 }
 
@@ -113,6 +128,8 @@ std::int64_t threads_per_worker(std::int64_t workers) {
 Resources resources_of(const std::string& root) {
   Resources out;
   out.cpu = cpu_name(root);
+  std::ranges::copy_if(kFastInstructions, std::back_inserter(out.instructions),
+                       [flags = CpuFlags(root)](std::string_view flag) { return flags.has(flag); });
   out.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   out.usable_cores = usable_cores();
   out.numa_nodes = count_numa_nodes(root);

@@ -9,12 +9,15 @@ using namespace hgt;
 
 TEST_CASE("processor, memory and NUMA nodes are read from the kernel's files") {
   const TemporaryFolder root;
-  put_file(root / "proc/cpuinfo", "processor\t: 0\nmodel name\t: A Processor 9000\n");
+  put_file(root / "proc/cpuinfo",
+           "processor\t: 0\nmodel name\t: A Processor 9000\n"
+           "flags\t\t: fpu avx2 avx512fx amx_bf16\n");
   put_file(root / "proc/meminfo", "MemTotal:  2048 kB\nMemFree:  1 kB\nMemAvailable:  1024 kB");
   for (const char* node : {"node0", "node1", "possible"})
     make_folders(root / ("sys/devices/system/node/" + std::string(node)));
   const Resources found = resources_of(root.path());
   CHECK(found.cpu == "A Processor 9000");
+  CHECK(found.instructions == std::vector<std::string_view>{"avx2", "amx_bf16"});
   CHECK(found.memory_bytes == 2048 * 1024);
   CHECK(found.available_bytes == 1024 * 1024);
   CHECK(found.numa_nodes == 2);

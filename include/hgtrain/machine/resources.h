@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,6 +10,10 @@
 namespace hgt {
 
 inline constexpr std::int64_t kUnlimited = -1;
+/// What makes matrix products fast, by Linux's names of "flags"; the CPU's model does not tell if
+/// it is a virtual machine's.
+inline constexpr std::array<std::string_view, 4> kFastInstructions{"avx2", "avx512f", "avx512_bf16",
+                                                                   "amx_bf16"};
 /// The usual limit of open files (nofile). A lower one is worth a notice.
 inline constexpr std::int64_t kUsualFiles = 1024;
 
@@ -19,7 +24,9 @@ struct UserLimit {
 
 /// Processors, memory and limits of this process.
 struct Resources {
-  std::string cpu;       ///< the model's name
+  std::string cpu;  ///< the model's name
+  /// Those of kFastInstructions that it has.
+  std::vector<std::string_view> instructions;
   int cores = 0;         ///< of the machine
   int usable_cores = 0;  ///< on which this process may run
   double cpu_quota = 0;  ///< cores that its control group allows, in CPU time; 0 = no limit
