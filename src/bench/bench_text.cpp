@@ -125,9 +125,11 @@ std::string ops_text(const Json& r) {
   constexpr const char* kLine = "  {:42} {:>7} {:>11} {:>7} {:>28}{}\n";
   constexpr const char* kSpeed = " {:>15} {:>8}";
   std::string text =
-      fmt::format("{}; products {}, copies {} at most; the ops of a step take {} ms\n",
-                  r["dtype"].get<std::string>(), rate(r["matrix_flops_per_sec"], "FLOP/s"),
-                  rate(r["copy_bytes_per_sec"], "B/s"), milliseconds(r["ops_ms"].get<double>())) +
+      fmt::format(
+          "{}; products {}, copies {} at most; the ops of a step take {} ms, whole steps {} ms\n",
+          r["dtype"].get<std::string>(), rate(r["matrix_flops_per_sec"], "FLOP/s"),
+          rate(r["copy_bytes_per_sec"], "B/s"), milliseconds(r["ops_ms"].get<double>()),
+          spread(r["step_ms"], milliseconds)) +
       fmt::format(kLine, "op", "a step", "ms a step", "share", "ms a call (p10, p90)",
                   fmt::format(kSpeed, "rate", "of max"));
   for (const Json& op : r["ops"]) {

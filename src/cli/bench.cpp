@@ -38,8 +38,7 @@ constexpr std::string_view k124m = R"({
 constexpr std::string_view kBoth = R"(
   "gradient_clipping": 0,
   "optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}},
-  "training": {"train_iters": 1000, "seq_length": 256},
-  "data": {"train_data_path": "tokens that are drawn"}
+  "training": {"seq_length": 256}
 })";
 
 LoadResult load(const std::string& shape, const LoadOptions& options) {
@@ -62,7 +61,8 @@ LoadResult bench_job(const std::string& shape, const std::string& dtype,
     for (const char* section : {"bf16", "fp16"})
       overrides.insert(overrides.end(),
                        {fmt::format("{}.enabled", section), dtype == section ? "true" : "false"});
-  LoadResult loaded = load(shape, {.overrides = overrides, .world_size = workers});
+  LoadResult loaded =
+      load(shape, {.overrides = overrides, .world_size = workers, .trains_on_data = false});
   if (!layout.empty())
     for (Problem& problem : loaded.problems)
       if (problem.file.empty() && !problem.pointer.empty()) {

@@ -285,15 +285,16 @@ void check_copy(Loading& loading) {
 }
 
 /// Keys that training needs but a file made for DeepSpeed alone lacks.
-void check_complete(Loading& loading) {
+void check_complete(Loading& loading, bool trains_on_data) {
   const auto missing = [&](const char* what, const char* section) {
     loading.problem(Severity::kMissing, {}, what, "for example " + find_field(section)->example);
   };
   const TrainingConfig& t = loading.config().training;
-  if (loading.config().data.train.empty() && !loading.refused("data.train_data_path"))
+  if (trains_on_data && loading.config().data.train.empty() &&
+      !loading.refused("data.train_data_path"))
     missing("data.train_data_path is missing: it names the data to train on", "data");
-  const bool length = t.train_iters > 0 || t.num_epochs > 0 || t.train_samples > 0 ||
-                      loading.refused("training.train_iters") ||
+  const bool length = !trains_on_data || t.train_iters > 0 || t.num_epochs > 0 ||
+                      t.train_samples > 0 || loading.refused("training.train_iters") ||
                       loading.refused("training.num_epochs") ||
                       loading.refused("training.train_samples");
   const bool width = t.seq_length > 0 || loading.refused("training.seq_length") ||
@@ -308,7 +309,7 @@ void check_complete(Loading& loading) {
   else if (!width)
     missing("training.seq_length is missing: it says how many tokens a sample has", "training");
   const DataConfig& d = loading.config().data;
-  if (t.eval_interval > 0 && d.valid.empty() && d.valid_fraction == 0 &&
+  if (trains_on_data && t.eval_interval > 0 && d.valid.empty() && d.valid_fraction == 0 &&
       !loading.refused("data.valid_data_path") && !loading.refused("data.valid_fraction"))
     loading.problem_at(
         Severity::kMissing, "training.eval_interval",
@@ -387,7 +388,7 @@ void add_ignored_notices(Loading& loading) {
 
 }  // namespace
 
-void check_together(Loading& loading) {
+void check_together(Loading& loading, const LoadOptions& options) {
   check_precision(loading);
   check_zero(loading);
   check_clipping(loading);
@@ -400,7 +401,7 @@ void check_together(Loading& loading) {
   check_lengths(loading);
   check_best(loading);
   check_copy(loading);
-  check_complete(loading);
+  check_complete(loading, options.trains_on_data);
   add_default_notices(loading);
   tell_idle_split(loading);
   add_monitor_notices(loading);

@@ -22,7 +22,7 @@ LoadResult load(Document document, const LoadOptions& options, bool reads_files)
   apply_given_keys(loading);
   resolve_model(loading, reads_files);
   resolve(loading, options);
-  check_together(loading);
+  check_together(loading, options);
   report_keys(loading);
   return std::move(loading.result);
 }

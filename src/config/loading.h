@@ -88,7 +88,7 @@ void resolve(Loading& loading, const LoadOptions& options);
 void resolve_batch(Loading& loading, const LoadOptions& options);
 
 /// Checks that concern several keys.
-void check_together(Loading& loading);
+void check_together(Loading& loading, const LoadOptions& options);
 
 /// Fills result.keys.
 void report_keys(Loading& loading);

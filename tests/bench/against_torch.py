@@ -12,6 +12,7 @@ PyTorch's are DistributedDataParallel over Gloo, and hgtrain's are also compared
 rounds; the machine should do nothing else.
 """
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -244,6 +245,8 @@ def main():
     ARGS = parser.parse_args()
     if ARGS.contender:
         return contender(ARGS)
+    if not importlib.util.find_spec('torch'):
+        parser.error(f'{sys.executable} has no torch: use a Python that has it')
     with tempfile.TemporaryDirectory() as folder:
         compare(folder)
 

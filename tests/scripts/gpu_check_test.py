@@ -314,12 +314,16 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("PyTorch gpt2-124m flash: FAILED: [Errno 2] No such file or directory: 'nowhere'", said)
 
-    def test_without_a_gpu_it_says_so(self):
+    def test_without_a_gpu_it_says_so_before_it_builds(self):
         self.program('bin/nvidia-smi', 'exit 9')
+        (self.folder / 'hgtrain').unlink()
+        self.program('build/build.ninja', '')
+        self.program('.venv/bin/ninja', 'touch built')
         self.assertEqual(self.check('correct')[0], 3)
+        self.assertFalse((self.folder / 'built').exists())
 
     def test_it_asks_for_one_thing(self):
-        for args in [], ['correct', '--pack', 'x'], ['correct', '--unknown'], ['fast']:
+        for args in [], ['correct', '--pack', 'x'], ['correct', '--unknown'], ['fast'], ['correct', '--build', 'x'], ['--pack', 'nowhere/x']:
             self.assertEqual(self.check(*args)[0], 2)
 
 

@@ -27,6 +27,8 @@ struct LoadOptions {
   std::optional<std::int64_t> resumed_batch_size = std::nullopt;
   /// Whether the workers share the model as the config says, which is then checked.
   bool splits_model = true;
+  /// Whether the config must name data and a number of steps.
+  bool trains_on_data = true;
 };
 
 struct LoadResult {
