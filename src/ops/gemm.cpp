@@ -30,6 +30,7 @@ GemmArgs gemm_args(float alpha, const Tensor& a, const Tensor& b, float beta, co
     check.that(x->stride(0) == 1 || x->stride(1) == 1, "an operand", "has gaps in both dimensions");
   }
   check.that(a.size(1) == b.size(0), "a", "does not have as many columns as b has rows");
+  check.that(a.size(1) > 0, "a", "has no columns");
   check.that(c.size(0) == a.size(0) && c.size(1) == b.size(1), "c",
              "does not have the product's shape");
   return {a.raw(),          b.raw(),          c.raw(),         a.dtype(),

@@ -1,5 +1,9 @@
 #include "hgtrain/ops/gemm.h"
 
+#include <array>
+#include <cstring>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
@@ -73,21 +77,45 @@ TEST_CASE("gemm works on columns of wider matrices and leaves the others alone")
 
 TEMPLATE_TEST_CASE("gemm on a deterministic pool has the same bits for any number of threads", "",
                    float, BFloat16, Half) {
-  constexpr std::int64_t m = 500, n = 330, k = 450;  // large enough to be timed on other pools
   constexpr DType kType = std::is_same_v<TestType, float>      ? DType::kF32
                           : std::is_same_v<TestType, BFloat16> ? DType::kBF16
                                                                : DType::kF16;
-  const Floats left = random_floats(m * k, 1), right = random_floats(k * n, 2);
-  std::vector<TestType> a(left.begin(), left.end()), b(right.begin(), right.end());
-  const auto product = [&](int threads) {
-    ThreadPool pool(threads, true);
-    Floats c(m * n);
-    gemm(1, Tensor(a.data(), {m, k}, kType), Tensor(b.data(), {k, n}, kType), 0, tensor(c, {m, n}),
-         Stream(pool));
-    return c;
+  // The first is computed by our kernel, the others by oneDNN if it has the type.
+  for (const auto& [m, n, k] :
+       std::vector<std::array<std::int64_t, 3>>{{500, 330, 450}, {7, 129, 530}, {300, 97, 193}})
+    for (const bool wide : {true, false}) {
+      INFO(m << "x" << n << "x" << k << (wide ? " to fp32" : ""));
+      const Floats left = random_floats(m * k, 1), right = random_floats(k * n, 2);
+      std::vector<TestType> a(left.begin(), left.end()), b(right.begin(), right.end());
+      const auto product = [&, m = m, n = n, k = k](int threads) {
+        ThreadPool pool(threads, true);
+        Floats c(static_cast<std::size_t>(m * n));  // has room for narrow elements, too
+        gemm(1, Tensor(a.data(), {m, k}, kType), Tensor(b.data(), {k, n}, kType), 0,
+             Tensor(c.data(), {m, n}, wide ? DType::kF32 : kType), Stream(pool));
+        return c;
+      };
+      const Floats one = product(1);
+      for (const int threads : {2, 3, 7})
+        CHECK((std::memcmp(product(threads).data(), one.data(), one.size() * sizeof(float)) == 0));
+    }
+}
+
+TEST_CASE("without timing, our kernel computes large products whose c is fp32") {
+  const auto kernel = [](DType type, DType of_c, std::int64_t m, std::int64_t n, std::int64_t k) {
+    Floats a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n)),
+        c(static_cast<std::size_t>(m * n));
+    ThreadPool pool(1, true);
+    return cpu_product_kernel(Tensor(a.data(), {m, k}, type), Tensor(b.data(), {k, n}, type), 0,
+                              Tensor(c.data(), {m, n}, of_c), pool);
   };
-  const Floats one = product(1);
-  for (const int threads : {2, 3, 7}) CHECK((product(threads) == one));
+  CHECK(kernel(DType::kF32, DType::kF32, 500, 330, 450) == "own");
+  CHECK(kernel(DType::kF32, DType::kF32, 63, 1000, 1000) == "oneDNN");
+  CHECK(kernel(DType::kF32, DType::kF32, 64, 64, 64) == "oneDNN");
+  const bool has_bf16 = cpu_multiplies(DType::kBF16);
+  CHECK(kernel(DType::kBF16, DType::kBF16, 500, 330, 450) == (has_bf16 ? "oneDNN" : "own"));
+  CHECK(kernel(DType::kBF16, DType::kF32, 63, 1000, 1000) == (has_bf16 ? "oneDNN" : "own"));
+  CHECK(kernel(DType::kBF16, DType::kF32, 500, 330, 450) ==
+        (has_bf16 && !cpu_multiplies(DType::kF16) ? "oneDNN" : "own"));  // with AMX, it has fp16
 }
 
 TEST_CASE("gemm refuses operands that do not fit") {
@@ -97,6 +125,7 @@ TEST_CASE("gemm refuses operands that do not fit") {
   CHECK_THROWS_AS(gemm(1, a, a, 0, a, Stream(pool)), Error);
   CHECK_THROWS_AS(gemm(1, a, a.transposed(), 0, a, Stream(pool)), Error);
   CHECK_THROWS_AS(gemm(1, tensor(x, {12}), a, 0, a, Stream(pool)), Error);
+  CHECK_THROWS_AS(gemm(1, a.slice(1, 0, 0), a.slice(0, 0, 0), 0, a, Stream(pool)), Error);
 }
 
 TEST_CASE("CUDA: matrix products in every orientation equal the CPU's", "[gemm]") {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <sys/mman.h>
 #include <type_traits>
+#include <unistd.h>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -26,9 +28,37 @@ struct Case {
   bool transpose_a, transpose_b;
 };
 
+/// Elements that end where a page begins that nobody may read or write.
 template <class T>
-std::vector<T> stored(const Floats& x, std::int64_t rows, std::int64_t columns, bool transposed) {
-  std::vector<T> out(x.size());
+class Guarded {
+ public:
+  explicit Guarded(const Floats& x) : size_(x.size()) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t pages = (size_ * sizeof(T) + page - 1) / page * page;
+    bytes_ = pages + page;
+    void* const memory =
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    memory_ = static_cast<std::byte*>(memory);
+    REQUIRE(mprotect(memory_ + pages, page, PROT_NONE) == 0);
+    data_ = reinterpret_cast<T*>(memory_ + pages) - size_;
+    std::copy(x.begin(), x.end(), data_);
+  }
+  ~Guarded() { munmap(memory_, bytes_); }
+  Guarded(const Guarded&) = delete;
+
+  T* data() const { return data_; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+
+ private:
+  std::size_t size_, bytes_;
+  std::byte* memory_;
+  T* data_;
+};
+
+inline Floats stored(const Floats& x, std::int64_t rows, std::int64_t columns, bool transposed) {
+  Floats out(x.size());
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
       out[static_cast<std::size_t>(transposed ? c * rows + r : r * columns + c)] =
@@ -62,9 +92,9 @@ template <class T, class C>
 void check(void (*kernel)(const Product<T>&, float*), const Case& s, bool add) {
   const Floats a = numbers<T>(s.m * s.k, 1), b = numbers<T>(s.k * s.n, 2);
   const Floats before = numbers<C>(s.m * s.n, 3);
-  const std::vector<T> left = stored<T>(a, s.m, s.k, s.transpose_a);
-  const std::vector<T> right = stored<T>(b, s.k, s.n, s.transpose_b);
-  std::vector<C> c(before.begin(), before.end()), by_cells = c;
+  const Guarded<T> left(stored(a, s.m, s.k, s.transpose_a));
+  const Guarded<T> right(stored(b, s.k, s.n, s.transpose_b));
+  const Guarded<C> c(before), by_cells(before);
   Product<T> p{s.transpose_a,
                s.transpose_b,
                s.m,
@@ -80,7 +110,7 @@ void check(void (*kernel)(const Product<T>&, float*), const Case& s, bool add) {
                std::is_same_v<C, float>};
   run(kernel, p);
 
-  Doubles expected(c.size());
+  Doubles expected(before.size());
   if (add) expected.assign(before.begin(), before.end());
   for (std::int64_t i = 0; i < s.m; ++i)
     for (std::int64_t k = 0; k < s.k; ++k) {
@@ -111,9 +141,10 @@ void check(void (*kernel)(const Product<T>&, float*), const Case& s, bool add) {
                    [](C x, C y) { return static_cast<float>(x) == static_cast<float>(y); }));
 }
 
-/// Calls fn(case) for every orientation of one element; odd sizes; whole vectors; several blocks of
-/// rows, columns and depth; a last block of one row and one column; and for several bands of a
-/// block of as many columns as a kernel may have.
+/// Calls fn(case) for every orientation of one element; odd sizes; whole vectors; a last panel of
+/// one or two whole vectors; several blocks of rows, columns and depth; a last block of one row and
+/// one column; and for several bands of a block of as many columns as the kernels of packed_product
+/// have, and those of amx_product.
 template <class Fn>
 void for_each_case(const Fn& fn) {
   const auto call = [&](const Case& s) {
@@ -125,13 +156,16 @@ void for_each_case(const Fn& fn) {
       for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1},
                                                                             {7, 50, 3},
                                                                             {16, 96, 32},
+                                                                            {8, 64, 5},
+                                                                            {8, 80, 5},
                                                                             {33, 400, 50},
                                                                             {200, 17, 801},
                                                                             {1100, 3, 401},
                                                                             {3, 1200, 40},
                                                                             {97, 385, 385}})
         call({m, n, k, ta, tb});
-  call({520, 1160, 385, false, false});
+  call({1100, 576, 385, false, false});
+  call({600, 1152, 385, false, false});
 }
 
 }  // namespace own_product

@@ -12,7 +12,8 @@ namespace hgt {
 
 /// c = alpha a b + beta c.
 ///
-///   a [M, K], b [K, N], c [M, N]  each with stride 1 in one dimension and any in the other: a
+///   a [M, K], b [K, N], c [M, N]  K > 0; each with stride 1 in one dimension and any in the other:
+///   a
 ///                                 transposed view gives a transposed product
 ///   beta = 0 overwrites c without use of its old values. c overlaps neither a nor b.
 ///
@@ -53,7 +54,7 @@ std::int64_t use_product_choices(const CudaQueue& queue, const std::string& text
 /// From now on, the CPU computes large products of fp32 and bf16 with the fastest of oneDNN's
 /// kernel, our own and, for fp32, that of Intel's MKL if it is installed, unless the pool is
 /// deterministic. It times them when it first computes a product of a shape on that number of
-/// threads, which takes some 30 ms. The choice is kept in `run_dir` (unless that is "") and in the
+/// threads, which takes some 50 ms. The choice is kept in `run_dir` (unless that is "") and in the
 /// user's cache folder, so that another run has the same bits; choices in `run_dir` take
 /// precedence. `cpu` is the CPU's name, for the files. No thread may compute a product meanwhile.
 void choose_cpu_products(const std::string& cpu, const std::string& run_dir);

@@ -13,8 +13,9 @@
 namespace hgt::cpu {
 namespace {
 
-// An operand's rows may be far apart, so that the CPU does not fetch the next ones by itself.
-constexpr std::int64_t kRowsAhead = 2, kShortRowsAhead = 4, kElementsAhead = 64;
+// How far ahead operands are fetched while they are packed: their rows may be far apart, so that
+// the CPU does not fetch the next ones by itself. Of op(a), a row of a block is short.
+constexpr std::int64_t kRightRowsAhead = 2, kLeftRowsAhead = 4, kElementsAhead = 64;
 
 template <class T>
 void widen(const T* from, std::int64_t count, float* to) {
@@ -70,7 +71,7 @@ struct FloatPanels {
           const T* const from = p.b + (first + k) * p.ldb + column + j;
           float* const row = out + j * depth + k * kColumnUnit;
           if (width == kColumnUnit) {
-            fetch(from + kRowsAhead * p.ldb, kColumnUnit);
+            fetch(from + kRightRowsAhead * p.ldb, kColumnUnit);
             widen(from, kColumnUnit, row);
             continue;
           }
@@ -97,7 +98,7 @@ struct FloatPanels {
       for (std::int64_t k = 0; k < depth; ++k) {
         const T* const from = p.a + (first + k) * p.lda + row;
         float* const to = out + k * kPanelRows;
-        fetch(from + kShortRowsAhead * p.lda, rows);
+        fetch(from + kLeftRowsAhead * p.lda, rows);
         std::int64_t r = 0;
         for (; r + kPanelRows <= rows; r += kPanelRows) widen(from + r, kPanelRows, to + r * depth);
         widen(from + r, rows - r, to + r * depth);

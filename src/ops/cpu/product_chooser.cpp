@@ -107,8 +107,8 @@ ProductKernel fastest(const std::string& shape, const Product<T>& cell, ProductK
     if (kernel != usual)
       others += fmt::format(", {} takes {:.3f}", name_of(kernel), taken / seconds[usual]);
   }
-  log_info("product {}: {} is chosen; of {}'s time{} (less than {} is needed)", shape, name_of(out),
-           name_of(usual), others, kMuchFaster);
+  log_info("product {}: {} computes it (of {}'s time{}; another kernel is chosen below {})", shape,
+           name_of(out), name_of(usual), others, kMuchFaster);
   return out;
 }
 
