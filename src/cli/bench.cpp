@@ -133,6 +133,10 @@ class Bench final : public Command {
       resolve_precision(job, visible.gpus.front().compute_capability, config.precision);
     }
     const std::string measured = std::string(what_.name).substr(std::string_view("bench ").size());
+    const bool makes_model = measured != "gemm" && !plan_;
+    if (makes_model && device_ == "cpu")
+      check_memory("--shape",
+                   total_bytes(memory_table(config, static_cast<int>(config.hardware.threads))));
     const std::string which = plan_ ? "plan_ops" : measured;
     become_program(worker_argv(
         worker_program(),
