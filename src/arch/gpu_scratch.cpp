@@ -37,8 +37,7 @@ std::int64_t spare_bytes(Config config) {
   const std::int64_t all = config.hardware.gpu_bytes;
   if (all == 0) return 0;
   config.hardware.gpu_bytes = 0;
-  const std::int64_t taken =
-      total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
+  const std::int64_t taken = worker_bytes(config);
   return std::max<std::int64_t>(all - reserved_bytes(all) - taken, 0);
 }
 

@@ -353,4 +353,8 @@ std::int64_t total_bytes(const std::vector<Allocation>& table) {
                          [](std::int64_t sum, const Allocation& a) { return sum + a.bytes; });
 }
 
+std::int64_t worker_bytes(const Config& config) {
+  return total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
+}
+
 }  // namespace hgt

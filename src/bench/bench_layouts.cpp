@@ -99,15 +99,13 @@ class Contestant {
     const int workers = layout_.world_size();
     const double cpu = run_ ? spread_of(cpu_ms_).median : 0;
     const double waits = run_ ? waited_ms_ / sum(step_ms_) : 0;
-    Json out{
-        {"layout", text_of(layout_, config_)},
-        {"workers", workers},
-        {"accumulation", config_.batch.gradient_accumulation_steps},
-        {"cpu_ms", sum(of_ranks(cpu, comm_)) / workers},
-        {"share_of_waits", sum(of_ranks(waits, comm_)) / workers},
-        {"worker_bytes", std::ranges::max(of_ranks(static_cast<double>(bytes_), comm_))},
-        {"planned_bytes", total_bytes(memory_table(run_ ? run_->config() : config_,
-                                                   static_cast<int>(config_.hardware.threads)))}};
+    Json out{{"layout", text_of(layout_, config_)},
+             {"workers", workers},
+             {"accumulation", config_.batch.gradient_accumulation_steps},
+             {"cpu_ms", sum(of_ranks(cpu, comm_)) / workers},
+             {"share_of_waits", sum(of_ranks(waits, comm_)) / workers},
+             {"worker_bytes", std::ranges::max(of_ranks(static_cast<double>(bytes_), comm_))},
+             {"planned_bytes", worker_bytes(run_ ? run_->config() : config_)}};
     if (!run_) return out;
     const Spread ms = spread_of(step_ms_);
     const auto tokens =

@@ -133,8 +133,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   out["start_ms"] = std::max(0.0, first_step_ms - ms.median);
   out["peak_rss_bytes"] = peak_bytes;
   out["rss_before_bytes"] = bytes_before;
-  out["planned_bytes"] =
-      total_bytes(memory_table(planned, static_cast<int>(config.hardware.threads)));
+  out["planned_bytes"] = worker_bytes(planned);
   out["products"] = products->json();
   return out;
 }

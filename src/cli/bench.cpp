@@ -134,9 +134,7 @@ class Bench final : public Command {
     }
     const std::string measured = std::string(what_.name).substr(std::string_view("bench ").size());
     const bool makes_model = measured != "gemm" && !plan_;
-    if (makes_model && device_ == "cpu")
-      check_memory("--shape",
-                   total_bytes(memory_table(config, static_cast<int>(config.hardware.threads))));
+    if (makes_model && device_ == "cpu") check_memory("--shape", worker_bytes(config));
     const std::string which = plan_ ? "plan_ops" : measured;
     become_program(worker_argv(
         worker_program(),
@@ -155,7 +153,7 @@ class Bench final : public Command {
     nlohmann::ordered_json configs = nlohmann::ordered_json::array();
     std::int64_t bytes = 0;
     for (const Config& config : layout_configs(overrides, workers)) {
-      bytes += total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
+      bytes += worker_bytes(config);
       configs.push_back(to_json(config));
     }
     check_memory("--num_workers", workers * bytes);

@@ -19,10 +19,6 @@
 namespace hgt {
 namespace {
 
-std::int64_t worker_bytes(const Config& config) {
-  return total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
-}
-
 /// "--num_workers 2": fewer workers that fit with the same micro-batch; empty if there are none.
 std::vector<std::string> fewer_workers(const TrainPlan& plan, std::int64_t room) {
   Config config = plan.config;

@@ -18,9 +18,7 @@ namespace hgt {
 namespace {
 
 Fits fits_in(std::int64_t bytes) {
-  return [bytes](const Config& config) {
-    return total_bytes(memory_table(config, static_cast<int>(config.hardware.threads))) <= bytes;
-  };
+  return [bytes](const Config& config) { return worker_bytes(config) <= bytes; };
 }
 
 /// The largest allocations, as text.

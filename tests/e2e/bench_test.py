@@ -16,7 +16,8 @@ TINY = {
     'train_micro_batch_size_per_gpu': 2,
     'model': {'model_type': 'llama', 'hidden_size': 32, 'intermediate_size': 64, 'num_hidden_layers': 2,
               'num_attention_heads': 4, 'num_key_value_heads': 2, 'max_position_embeddings': 32, 'vocab_size': 64},
-    'training': {'seq_length': 16, 'eval_interval': 5},  # a bench needs neither data nor a number of steps
+    'training': {'train_iters': 5, 'seq_length': 16},
+    'data': {'train_data_path': 'is not there'},
 }
 
 
@@ -67,6 +68,11 @@ class BenchTest(unittest.TestCase):
                                  for kind in ('fwd', 'dgrad', 'wgrad')})
         flops = sum(2 * p['m'] * p['n'] * p['k'] * p['calls_per_step'] for p in result['products'])
         self.assertEqual(flops, 6 * 64 * (2 * (32 * 64 + 32 * 32 + 32 * 128 + 64 * 32) + 32 * 64))
+
+    def test_a_config_needs_neither_data_nor_a_number_of_steps(self):
+        file = self.tiny.with_name('no_data.json')
+        file.write_text(json.dumps({**TINY, 'training': {'seq_length': 16, 'eval_interval': 5}, 'data': {}}))
+        self.assertIn('tok/s', self.call('train', '--shape', file, '--threads', 1, '--steps', 1))
 
     def test_bench_train_says_what_it_does(self):
         done = subprocess.run([PROGRAM, 'bench', 'train', '--shape', self.tiny, '--threads', '1', '--steps', '2'], capture_output=True, text=True,
@@ -170,10 +176,11 @@ class BenchTest(unittest.TestCase):
             self.assertRegex(said, fr'^hgtrain: error: this command needs {count}, but 0 can be used: .*\n  hint: {hint}')
 
     def test_more_memory_than_there_is_is_refused(self):
-        for args, flag in ((('copy', '--mib', 1 << 20), '--mib'), (('comm', '--max_bytes', 1 << 40), '--max_bytes'),
-                           (('train', '--shape', self.tiny, '--model.vocab_size', 10 ** 8, '--model.hidden_size', 1 << 14), '--shape')):
+        large_model = ('train', '--shape', self.tiny, '--model.vocab_size', 10 ** 8, '--model.hidden_size', 1 << 14)
+        for args, flag, bytes in ((('copy', '--mib', 1 << 20), '--mib', '2.00 TiB'), (('comm', '--max_bytes', 1 << 40), '--max_bytes', '2.00 TiB'),
+                                  (large_model, '--shape', r'[0-9.]+ TiB')):
             said = self.call(*args, exit_code=3)
-            self.assertRegex(said, fr'^hgtrain: error: {flag} asks for [0-9.]+ TiB of memory, and .* are free\n'
+            self.assertRegex(said, fr'^hgtrain: error: {flag} asks for {bytes} of memory, and .* are free\n'
                                    fr'  hint: use a smaller {flag}\n$')
 
     @unittest.skipIf(SANITIZED, 'a sanitizer needs its address space')

@@ -143,8 +143,9 @@ void check(void (*kernel)(const Product<T>&, float*), const Case& s, bool add) {
 
 /// Calls fn(case) for every orientation of one element; odd sizes; whole vectors; a last panel of
 /// one or two whole vectors; several blocks of rows, columns and depth; a last block of one row and
-/// one column; and for several bands of a block of as many columns as the kernels of packed_product
-/// have, and those of amx_product.
+/// one column; several blocks of columns whose sums are kept from one part of the depth to the
+/// next; and for several bands of a block of as many columns as the kernels of packed_product have,
+/// and those of amx_product.
 template <class Fn>
 void for_each_case(const Fn& fn) {
   const auto call = [&](const Case& s) {
@@ -164,6 +165,7 @@ void for_each_case(const Fn& fn) {
                                                                             {3, 1200, 40},
                                                                             {97, 385, 385}})
         call({m, n, k, ta, tb});
+  call({520, 1160, 385, false, false});
   call({1100, 576, 385, false, false});
   call({600, 1152, 385, false, false});
 }

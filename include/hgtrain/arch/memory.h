@@ -54,5 +54,7 @@ std::int64_t save_bytes(const Config& config);
 
 /// The sum of a table, in bytes.
 std::int64_t total_bytes(const std::vector<Allocation>& table);
+/// That of memory_table(), with the config's threads.
+std::int64_t worker_bytes(const Config& config);
 
 }  // namespace hgt

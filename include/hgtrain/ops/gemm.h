@@ -12,9 +12,8 @@ namespace hgt {
 
 /// c = alpha a b + beta c.
 ///
-///   a [M, K], b [K, N], c [M, N]  K > 0; each with stride 1 in one dimension and any in the other:
-///   a
-///                                 transposed view gives a transposed product
+///   a [M, K], b [K, N], c [M, N]  K > 0; each has stride 1 in one dimension and any in the other,
+///                                 so a transposed view gives a transposed product
 ///   beta = 0 overwrites c without use of its old values. c overlaps neither a nor b.
 ///
 /// All are fp32; or a and b are bf16 or fp16, c is of their type or fp32, alpha = 1, and beta = 0,
