@@ -457,7 +457,7 @@ TEST_CASE("GPUs of this machine that a program sees can be excluded without a nu
   const Variable libraries("LD_LIBRARY_PATH", build_root() + "/tests/machine");
   const auto devices_without = [](const std::string& slots) {
     const Launch run({"--exclude", "localhost:" + slots, "--", "sh", "-c",
-                      "[ $RANK = 0 ] && echo $WORLD_SIZE on $CUDA_VISIBLE_DEVICES"});
+                      "[ $RANK != 0 ] || echo $WORLD_SIZE on $CUDA_VISIBLE_DEVICES"});
     return run.out + run.err;
   };
   CHECK(devices_without("1").find("3 on 0,2,3\n") != std::string::npos);
