@@ -17,8 +17,14 @@ void squares_of_pieces(const FlatTensor& x, const Pieces& pieces, const Tensor& 
                     {x.raw(), pieces.own().data(), std::ssize(pieces.own()), squares});
   for_pieces(stream.pool(), pieces.own(), [&](const FlatPiece& piece) {
     const float* const values = x.at(piece).data<float>();
-    squares[piece.number] =
-        sum_of_squares(piece.end - piece.begin, [&](std::int64_t i) { return values[i]; });
+    // The CPU fetches too little ahead of itself: so these sums take 0.8 of the time.
+    constexpr std::int64_t kAhead = 512, kLine = 16;
+    const auto fetch = [&](std::int64_t i) {
+      __builtin_prefetch(values + i + kAhead);
+      __builtin_prefetch(values + i + kAhead + kLine);
+    };
+    squares[piece.number] = sum_of_squares(
+        piece.end - piece.begin, [&](std::int64_t i) { return values[i]; }, fetch);
   });
 }
 
