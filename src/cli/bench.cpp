@@ -124,9 +124,7 @@ class Bench final : public Command {
                   "leave out --device, --threads and --steps");
     const LoadResult job = bench_job(shape_, dtype_, overrides);
     Config config = job.config;
-    if (threads_ > 0) config.hardware.threads = threads_;
-    if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(1);
-    config.hardware.device = device_;
+    set_hardware(1, config.hardware);
     if (device_ == "cuda") {
       const VisibleDevices visible = visible_gpus();
       require_gpu(visible);
@@ -186,11 +184,14 @@ class Bench final : public Command {
   Config job_of(const std::vector<std::string>& overrides, int workers,
                 const std::string& layout = "") const {
     Config config = bench_job(shape_, dtype_, overrides, workers, layout).config;
-    if (threads_ > 0) config.hardware.threads = threads_;
-    if (config.hardware.threads == 0)
-      config.hardware.threads = threads_per_worker(num_workers_.value_or(2));
-    config.hardware.device = device_;
+    set_hardware(num_workers_.value_or(2), config.hardware);
     return config;
+  }
+  /// Of each of the workers that measure at the same time.
+  void set_hardware(int workers, HardwareConfig& hardware) const {
+    if (threads_ > 0) hardware.threads = threads_;
+    if (hardware.threads == 0) hardware.threads = threads_per_worker(workers);
+    hardware.device = device_;
   }
   /// "dp" and "one" set nothing.
   template <class Set>
