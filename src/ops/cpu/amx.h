@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <immintrin.h>
 
+#include "rows.h"
+
 // Intel's Advanced Matrix Extensions have eight registers of 16 rows of 64 bytes. An instruction
 // multiplies 16 rows of 32 bf16 by 16 columns, whose numbers lie in pairs along the sum, as in
 // tile_product.h's BFloat16Pair. Source: Intel 64 and IA-32 Architectures Software Developer's
@@ -64,10 +66,10 @@ inline constexpr std::array<AmxTerm, 6> kAmxTerms<3>{
 
 /// c = a b, or with `add` c += a b, for 32 rows and 32 columns of floats, which are `ld` apart;
 /// `tiles` of each factor lie along the sum. The tile of the first part is followed by those of
-/// the others.
+/// the others. Meanwhile, as many rows of `coming` are fetched into the second-level cache.
 template <int parts>
-void multiply_amx(std::int64_t tiles, AmxFactor a, AmxFactor b, bool add, float* c,
-                  std::int64_t ld) {
+void multiply_amx(std::int64_t tiles, AmxFactor a, AmxFactor b, bool add, float* c, std::int64_t ld,
+                  const float* coming = nullptr) {
   constexpr std::int64_t kUnitBytes = 4;
   constexpr const auto& kTerms = kAmxTerms<parts>;
   constexpr std::int64_t kTermsPerStore = 24, kTilesPerStore = kTermsPerStore / kTerms.size();
@@ -91,6 +93,7 @@ void multiply_amx(std::int64_t tiles, AmxFactor a, AmxFactor b, bool add, float*
   // A store that waits for more than 128 instructions that multiply takes some 800 cycles more
   // (measured on a Xeon with AMX). Sums of one part are shorter.
   alignas(64) float unused[kAmxUnits];
+  std::int64_t fetched = coming ? 0 : kAmxPanel;
   for (std::int64_t t = 1; t <= tiles; ++t, a.data += a.next, b.data += b.next) {
 #pragma GCC unroll 6
     for (std::size_t i = 0; i < kTerms.size(); ++i) {
@@ -107,6 +110,9 @@ void multiply_amx(std::int64_t tiles, AmxFactor a, AmxFactor b, bool add, float*
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     }
+    // A few at a time: loads of tiles would wait for many.
+    for (; fetched < kAmxPanel && fetched * tiles < kAmxPanel * t; ++fetched)
+      fetch<2>(coming + fetched * ld, kAmxPanel);
     if (parts > 1 && t % kTilesPerStore == 0) _tile_stored(3, unused, kAmxPairs * kUnitBytes);
   }
   _tile_stored(0, c, row);

@@ -131,8 +131,7 @@ struct TilePanels : Elements<T> {
   static constexpr std::int64_t kRows = 2 * kPackedRows / kParts,
                                 kColumns = 2 * kPackedColumns / kParts;
   static_assert(kColumns * kParts <= 2 * kPackedColumns &&
-                kRows * kPackedDepth * kParts <= 2 * kPackedLeftFloats &&
-                kRows * kColumns <= kPackedBand * kPackedColumns);
+                kRows * kPackedDepth * kParts <= 2 * kPackedLeftFloats);
 
   /// Rows are read one after the other, because b may have many columns.
   static void pack_right(const Product<T>& p, std::int64_t first, std::int64_t depth,
@@ -169,7 +168,9 @@ struct TilePanels : Elements<T> {
         const std::int64_t height = std::min(kRowUnit, rows - r);
         const std::int64_t width = std::min(kColumnUnit, columns - j);
         if (height == kRowUnit && width == kColumnUnit) {
-          multiply_amx<kParts>(tiles, left, right, add, out, c.ld);
+          const bool is_last = j + kColumnUnit >= columns;
+          const float* const coming = is_last ? c.data + (r + kRowUnit) * c.ld : out + kColumnUnit;
+          multiply_amx<kParts>(tiles, left, right, add, out, c.ld, coming);
           continue;
         }
         // Starts from c as a whole panel does, so that the bits do not depend on how c is cut.
@@ -197,6 +198,7 @@ struct TilePanels : Elements<T> {
   static void load_pair(const T* x, std::int64_t ld, std::int64_t columns, std::int64_t pair,
                         std::int64_t depth, Vector (&out)[kVectors]) {
     const auto row = [&](std::int64_t r) {
+      fetch(x + (r + kAmxDepth) * ld, kAmxRows);
       return Elements<T>::load(x + r * ld, r < depth ? columns : 0);
     };
     const std::int64_t first = pair * kFirst;

@@ -22,8 +22,11 @@ namespace hgt::cpu {
 /// source file, so that these functions exist once for each instruction set.
 template <class Kernel>
 struct BlockedProduct {
+  /// Floats between rows of sums, so that the rows begin in different sets of the caches.
+  static constexpr std::int64_t kSumGap = 16;
   static_assert(Kernel::kColumns % Kernel::kColumnUnit == 0 &&
-                Kernel::kRows % Kernel::kRowUnit == 0 && kPackedDepth % Kernel::kDepthUnit == 0);
+                Kernel::kRows % Kernel::kRowUnit == 0 && kPackedDepth % Kernel::kDepthUnit == 0 &&
+                Kernel::kRows * (Kernel::kColumns + kSumGap) <= kPackedBand * kPackedColumns);
 
   /// One band suffices unless the scratch memory must keep its sums from one part of the depth to
   /// the next.
@@ -31,7 +34,7 @@ struct BlockedProduct {
   static void run(const Product<T>& p, float* scratch) {
     const std::int64_t depth_part =
         part_of(std::max<std::int64_t>(p.k, 1), kPackedDepth, Kernel::kDepthUnit);
-    constexpr std::int64_t kMaxBand = kPackedBand * kPackedColumns / Kernel::kColumns,
+    constexpr std::int64_t kMaxBand = kPackedBand * kPackedColumns / (Kernel::kColumns + kSumGap),
                            kBand = kMaxBand / Kernel::kRowUnit * Kernel::kRowUnit;
     const std::int64_t band = p.wide || p.k <= depth_part ? p.m : kBand;
     for (std::int64_t top = 0; top < p.m; top += band)
@@ -55,6 +58,7 @@ struct BlockedProduct {
     float* const sums = left + kPackedLeftFloats;
     const std::int64_t column_part = part_of(p.n, Kernel::kColumns, Kernel::kColumnUnit);
     const std::int64_t row_part = part_of(band, Kernel::kRows, Kernel::kRowUnit);
+    const std::int64_t sums_ld = column_part + kSumGap;
     for (std::int64_t column = 0; column < p.n; column += column_part) {
       const std::int64_t columns = std::min(column_part, p.n - column);
       std::int64_t first = 0;
@@ -66,7 +70,7 @@ struct BlockedProduct {
           const std::int64_t rows = std::min(row_part, top + band - row);
           const RowMajor<float> out =
               p.wide ? RowMajor<float>{static_cast<float*>(p.c) + row * p.ldc + column, p.ldc}
-                     : RowMajor<float>{whole ? sums : sums + (row - top) * columns, columns};
+                     : RowMajor<float>{whole ? sums : sums + (row - top) * sums_ld, sums_ld};
           Kernel::multiply(rows, columns, depth,
                            Kernel::pack_left(p, row, rows, first, depth, left), right,
                            first > 0 || (p.wide && p.add), out);
