@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -38,6 +39,8 @@ TESTS = '''import sys; open("called", "a").write(sys.argv[2] + "\\n"); """
     def test_hidden(self):
     def test_offloading(self):
 """'''
+# As Meson writes build.ninja for CUDA.
+WITH_CUDA = 'build hgtrain_cuda.so: cpp_LINKER'
 CUDA_TESTS = ['CudaTest.test_curves', 'CudaTest.test_offloading']
 
 
@@ -90,10 +93,19 @@ class GpuCheckTest(unittest.TestCase):
         self.program('tests/bench/torch_gpu.py', 'import sys; open("called", "a").write(" ".join(sys.argv[1:]) + "\\n")\n'
                      f'print(*{results}, sep="\\n")', '')
 
-    def check(self, *args, path=True):
+    def checkout(self):
+        """Makes of the folder a checkout with the build folder fb; what is built is the stand-ins."""
+        shutil.copy(ROOT / 'scripts/bundled_libraries.py', self.folder / 'scripts')
+        self.program('fb/build.ninja', WITH_CUDA)
+        self.program('.venv/bin/ninja', 'touch built; mkdir -p fb/tests/ops; cp hgtrain hgtrain-worker hgtrain_cuda.so fb\n'
+                     'cp tests/ops/ops_test fb/tests/ops')
+        for name in 'strip', 'ldd':
+            self.program(f'bin/{name}', '')
+
+    def check(self, *args, path=None):
         done = subprocess.run([sys.executable, self.folder / 'scripts/gpu-check', *args], cwd=self.folder, text=True,
                               capture_output=True, timeout=300,
-                              env={'PATH': f'{self.folder}/bin:/usr/bin:/bin' if path else '/nowhere'})
+                              env={'PATH': path or f'{self.folder}/bin:/usr/bin:/bin', 'CUDA_HOME': '/nowhere'})
         return done.returncode, done.stdout + done.stderr
 
     def called(self):
@@ -225,7 +237,7 @@ class GpuCheckTest(unittest.TestCase):
         for name in 'hgtrain', 'hgtrain-worker', 'hgtrain_cuda.so':
             self.program(f'build/{name}', '')
             (self.folder / name).unlink()
-        self.program('build/build.ninja', '')
+        self.program('build/build.ninja', WITH_CUDA)
         self.program('.venv/bin/ninja', 'echo "$@" > built; mkdir -p build/tests/ops; cp tests/ops/ops_test build/tests/ops')
         status, said = self.check('correct')
         self.assertEqual(status, 0, said)
@@ -234,6 +246,43 @@ class GpuCheckTest(unittest.TestCase):
         self.program('.venv/bin/ninja', 'echo it does not compile; exit 1')
         status, said = self.check('correct')
         self.assertEqual((status, said), (2, 'it does not compile\n'))
+
+    def test_in_a_checkout_without_cuda_it_does_not_build(self):
+        (self.folder / 'hgtrain').unlink()
+        self.program('build/build.ninja', 'build hgtrain: cpp_LINKER')
+        self.program('.venv/bin/ninja', 'touch built')
+        status, said = self.check('correct')
+        self.assertEqual((status, said), (2, f'gpu-check: {self.folder}/build is set up without CUDA and makes no hgtrain_cuda.so: '
+                                          'run scripts/build -Dcuda=enabled\n'))
+        self.assertFalse((self.folder / 'built').exists())
+
+    def test_pack_writes_a_bundle_that_runs(self):
+        self.checkout()
+        status, said = self.check('--build', 'fb', '--pack', 'bundle.tar.gz')
+        self.assertEqual(status, 0, said)
+        with tarfile.open(self.folder / 'bundle.tar.gz') as bundle:
+            bundle.extractall(self.folder)
+        self.folder /= 'hgtrain-gpu'
+        self.program('bin/nvidia-smi', 'echo "NVIDIA H200, 143771, 9.0"')
+        status, said = self.check('correct')
+        self.assertEqual(status, 0, said)
+        status, said = self.check('--pack', 'foo.tgz')
+        self.assertEqual(status, 2)
+        self.assertIn(f'error: --pack: {self.folder} has no sources, which it needs: run it in a checkout\n', said)
+
+    def test_pack_refuses_before_it_builds(self):
+        self.checkout()
+        self.program('fb2/build.ninja', 'build hgtrain: cpp_LINKER')
+        for build, target, why in (('fb', 'scripts', f'--pack: {self.folder}/scripts is there, but is no file: name one'),
+                                   ('fb', '', f'--pack: {self.folder} is there, but is no file: name one'),
+                                   ('fb', 'bin/nvidia-smi/x', f'--pack: there is no folder {self.folder}/bin/nvidia-smi: make it'),
+                                   ('fb', '/proc/x.tgz', '--pack: no file can be written in /proc ('),
+                                   ('fb2', 'x.tgz', f'{self.folder}/fb2 is set up without CUDA and makes no hgtrain_cuda.so: give --build a')):
+            status, said = self.check('--build', build, '--pack', target)
+            self.assertEqual(status, 2, said)
+            self.assertIn(why, said)
+            self.assertFalse((self.folder / 'built').exists())
+            self.assertFalse((self.folder / 'x.tgz').exists())
 
     def test_a_sanitizer_that_refuses_the_device_is_not_run_rather_than_failed(self):
         status, said = self.check('sanitize')
@@ -286,7 +335,7 @@ class GpuCheckTest(unittest.TestCase):
 
     def test_in_a_clean_clone_pack_names_what_is_missing(self):
         shutil.copy(ROOT / 'scripts/bundled_libraries.py', self.folder / 'scripts')
-        status, said = self.check('--pack', 'x.tar.gz', path=False)
+        status, said = self.check('--pack', 'x.tar.gz', path='/nowhere')
         self.assertEqual((status, said), (2, 'gpu-check: there is no meson: run scripts/setup first\n'))
 
     def test_speed_without_cudnns_attention_fails(self):
@@ -310,17 +359,49 @@ class GpuCheckTest(unittest.TestCase):
 
     def test_a_program_that_cannot_be_started_fails_with_the_reason(self):
         self.program('hgtrain', BENCHES)
-        status, said = self.check('speed', '--python', 'nowhere')
+        python = self.program('python', '', '#!/nowhere\n')
+        status, said = self.check('speed', '--python', python)
         self.assertEqual(status, 1)
-        self.assertIn("PyTorch gpt2-124m flash: FAILED: [Errno 2] No such file or directory: 'nowhere'", said)
+        self.assertIn(f"PyTorch gpt2-124m flash: FAILED: [Errno 2] No such file or directory: '{python}'", said)
 
     def test_without_a_gpu_it_says_so_before_it_builds(self):
         self.program('bin/nvidia-smi', 'exit 9')
         (self.folder / 'hgtrain').unlink()
-        self.program('build/build.ninja', '')
+        self.program('build/build.ninja', WITH_CUDA)
         self.program('.venv/bin/ninja', 'touch built')
         self.assertEqual(self.check('correct')[0], 3)
         self.assertFalse((self.folder / 'built').exists())
+
+    def test_wrong_arguments_are_told_all_at_once_and_before_it_looks_for_a_gpu(self):
+        self.program('bin/nvidia-smi', 'touch asked')
+        (self.folder / 'afile').touch()
+        for seconds, out in ('-5', 'afile'), ('0', 'afile/x'), ('0', '/proc/nope'):
+            status, said = self.check('speed', '--python', '/nonexistent/python', '--seconds', seconds, '--out', out, '--unknown')
+            self.assertEqual(status, 2, said)
+            for why in (f'--seconds {seconds}: give 1 or more\n', "--python: there is no program '/nonexistent/python': name",
+                        f'--out: no file can be written in {self.folder / out} (', 'unknown options: --unknown\n'):
+                self.assertIn(why, said)
+        self.assertFalse((self.folder / 'asked').exists())
+
+    def test_results_that_it_did_not_write_are_refused_and_stay(self):
+        results = self.program('gpu-check/results.json', '')
+        for text in '', '{', '[]', '{"results": {}}', '{"build": "", "results": []}', '{"build": "", "results": {"ops": {}}}':
+            results.write_text(text)
+            status, said = self.check('correct')
+            self.assertEqual(status, 2, said)
+            self.assertIn(f'--out: {results} is not what gpu-check wrote: remove it, or name another folder', said)
+            self.assertEqual(results.read_text(), text)
+        self.assertEqual(self.called(), [])
+
+    def test_results_are_replaced_as_a_whole(self):
+        self.assertEqual(self.check('correct')[0], 0)
+        results, kept = self.folder / 'gpu-check/results.json', self.folder / 'kept'
+        os.link(results, kept)  # what writes into the file changes this one, too
+        before = kept.read_text()
+        self.assertEqual(self.check('sanitize')[0], 0)
+        self.assertIn('memcheck', results.read_text())
+        self.assertEqual(kept.read_text(), before)
+        self.assertEqual([path.name for path in results.parent.glob('results*')], ['results.json'])
 
     def test_it_asks_for_one_thing(self):
         for args in [], ['correct', '--pack', 'x'], ['correct', '--unknown'], ['fast'], ['correct', '--build', 'x'], ['--pack', 'nowhere/x']:
