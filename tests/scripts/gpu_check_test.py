@@ -294,6 +294,17 @@ class GpuCheckTest(unittest.TestCase):
         self.program('bin/compute-sanitizer', 'echo Device not supported; exit 1')
         self.assertEqual(self.check('sanitize')[0], 3)
 
+    def test_without_a_sanitizer_its_checks_are_not_run(self):
+        (self.folder / 'bin/compute-sanitizer').unlink()
+        status, said = self.check('sanitize', path=f'{self.folder}/bin')
+        self.assertEqual(status, 3, said)
+        for name in 'memcheck', 'racecheck', 'initcheck':
+            self.assertIn(f'{name}: not run: there is no compute-sanitizer: install the CUDA toolkit, and put its bin folder on PATH', said)
+        self.assertIn("for sanitize the toolkit's compute-sanitizer", self.check('--help')[1])
+        self.program('bin/compute-sanitizer', 'echo $2 >> called')
+        self.assertEqual(self.check('sanitize')[0], 0)
+        self.assertEqual(self.called(), ['memcheck', 'racecheck', 'initcheck'])
+
     def test_speed_is_told_beside_pytorchs_best_at_the_same_state(self):
         self.program('hgtrain', BENCHES)
         self.pytorch_reaches(100, 250)
