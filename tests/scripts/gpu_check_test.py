@@ -383,6 +383,27 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(self.check('correct')[0], 3)
         self.assertFalse((self.folder / 'built').exists())
 
+    def test_it_says_what_nvidia_smi_answered(self):
+        for script, why in (('echo "NVIDIA GB10, [N/A], 12.1"', 'nvidia-smi answered "NVIDIA GB10, [N/A], 12.1", not its name, MiB'),
+                            ('echo No devices were found', 'nvidia-smi answered "No devices were found", not'),
+                            ('echo it cannot reach the driver; exit 9', 'nvidia-smi failed: it cannot reach the driver ('),
+                            ('exit 9', 'nvidia-smi failed: 9 ('), ('', 'nvidia-smi lists none (')):
+            self.program('bin/nvidia-smi', script)
+            status, said = self.check('correct')
+            self.assertEqual(status, 3)
+            self.assertIn(f'there is no usable GPU: {why}', said)
+        (self.folder / 'bin/nvidia-smi').unlink()
+        self.assertEqual(self.check('correct', path=f'{self.folder}/bin'), (
+            3, 'there is no usable GPU: nvidia-smi cannot be started: No such file or directory (hgtrain doctor says more)\n'))
+
+    def test_it_does_not_wait_for_ever_for_nvidia_smi(self):
+        self.program('bin/nvidia-smi', 'sleep 300')
+        script = self.folder / 'scripts/gpu-check'
+        self.assertIn('find_gpu(seconds=30)', script.read_text())
+        script.write_text(script.read_text().replace('find_gpu(seconds=30)', 'find_gpu(seconds=1)'))
+        status, said = self.check('correct')
+        self.assertEqual((status, said), (3, 'there is no usable GPU: nvidia-smi has not answered in 1 s (hgtrain doctor says more)\n'))
+
     def test_wrong_arguments_are_told_all_at_once_and_before_it_looks_for_a_gpu(self):
         self.program('bin/nvidia-smi', 'touch asked')
         (self.folder / 'afile').touch()
