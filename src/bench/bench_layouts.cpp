@@ -151,10 +151,7 @@ Json bench_layouts(std::span<const Config> configs, std::int64_t steps, Communic
   if (configs.front().hardware.device != "cuda") warm_up(configs.front());
   std::vector<Contestant> contestants;
   contestants.reserve(configs.size());
-  for (Config config : configs) {
-    config.checkpoint.async_save = false;  // nothing is saved
-    contestants.emplace_back(config, comm, connect);
-  }
+  for (const Config& config : configs) contestants.emplace_back(config, comm, connect);
   std::vector<Contestant*> order;
   for (Contestant& contestant : contestants) order.push_back(&contestant);
   for (std::int64_t left = steps; left > 0; left -= kStepsOfTurn) {

@@ -74,6 +74,7 @@ LoadResult bench_job(const std::string& shape, const std::string& dtype,
     throw Error(ErrorKind::kConfig,
                 "model.vocab_size is not set, and a bench opens no data to take it from",
                 "add --model.vocab_size N");
+  loaded.config.checkpoint.async_save = false;  // nothing is saved
   return loaded;
 }
 

@@ -4,6 +4,7 @@ usage: bench_test.py HGTRAIN"""
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -182,6 +183,9 @@ class BenchTest(unittest.TestCase):
             said = self.call(*args, exit_code=3)
             self.assertRegex(said, fr'^hgtrain: error: {flag} asks for {bytes} of memory, and .* are free\n'
                                    fr'  hint: use a smaller {flag}\n$')
+        asked = [re.search(r'asks for (.*) of memory', self.call(*large_model, '--checkpoint.async_save', save, exit_code=3))[1]
+                 for save in ('true', 'false')]
+        self.assertEqual(asked[0], asked[1])
 
     @unittest.skipIf(SANITIZED, 'a sanitizer needs its address space')
     def test_a_worker_that_fails_ends_with_its_own_status(self):
