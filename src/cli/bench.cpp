@@ -41,7 +41,7 @@ constexpr std::string_view kBoth = R"(
   "training": {"seq_length": 256}
 })";
 
-LoadResult load(const std::string& shape, const LoadOptions& options) {
+LoadResult load_shape(const std::string& shape, const LoadOptions& options) {
   if (shape == "small") return load_config_text(std::string(kSmall) += kBoth, "small", options);
   if (shape == "124m") return load_config_text(std::string(k124m) += kBoth, "124m", options);
   if (!path_exists(shape, ErrorKind::kConfig))
@@ -50,19 +50,25 @@ LoadResult load(const std::string& shape, const LoadOptions& options) {
   return load_config(shape, options);
 }
 
-/// The job that a bench measures, in `dtype` ("" keeps the config's): "small" or "124m", whose
-/// sizes are in the help pages, or a config file. No data is opened. Error(kConfig) if the job
-/// cannot be trained by that many workers, or does not say how large the vocabulary is. `layout`:
-/// the flag ("--layouts tp3") that errors name in place of the overrides, which nobody typed.
-LoadResult bench_job(const std::string& shape, const std::string& dtype,
-                     std::vector<std::string> overrides, std::int64_t workers = 1,
-                     const std::string& layout = "") {
+/// A job in `dtype` ("" keeps the config's): "small" or "124m", whose sizes are in the help pages,
+/// or a config file. No data is opened.
+LoadResult load(const std::string& shape, const std::string& dtype,
+                std::vector<std::string> overrides, std::optional<std::int64_t> workers) {
   if (!dtype.empty())
     for (const char* section : {"bf16", "fp16"})
       overrides.insert(overrides.end(),
                        {fmt::format("{}.enabled", section), dtype == section ? "true" : "false"});
-  LoadResult loaded =
-      load(shape, {.overrides = overrides, .world_size = workers, .trains_on_data = false});
+  return load_shape(shape,
+                    {.overrides = overrides, .world_size = workers, .trains_on_data = false});
+}
+
+/// The job that a bench measures. Error(kConfig) if it cannot be trained by that many workers, or
+/// does not say how large the vocabulary is. `layout`: the flag ("--layouts tp3") that errors name
+/// in place of the overrides, which nobody typed.
+LoadResult bench_job(const std::string& shape, const std::string& dtype,
+                     const std::vector<std::string>& overrides, std::int64_t workers = 1,
+                     const std::string& layout = "") {
+  LoadResult loaded = load(shape, dtype, overrides, workers);
   if (!layout.empty())
     for (Problem& problem : loaded.problems)
       if (problem.file.empty() && !problem.pointer.empty()) {
@@ -123,6 +129,7 @@ class Bench final : public Command {
     if (plan_ && (device_ != kDevice || threads_ != 0 || repeats_ != kRepeats))
       throw Error(ErrorKind::kConfig, "--plan measures nothing",
                   "leave out --device, --threads and --steps");
+    if (plan_) plan_kernels(overrides);
     const LoadResult job = bench_job(shape_, dtype_, overrides);
     Config config = job.config;
     set_hardware(1, config.hardware);
@@ -132,16 +139,29 @@ class Bench final : public Command {
       resolve_precision(job, visible.gpus.front().compute_capability, config.precision);
     }
     const std::string measured = std::string(what_.name).substr(std::string_view("bench ").size());
-    const bool makes_model = measured != "gemm" && !plan_;
-    if (makes_model && device_ == "cpu") check_memory("--shape", worker_bytes(config));
-    const std::string which = plan_ ? "plan_ops" : measured;
-    become_program(worker_argv(
-        worker_program(),
-        BenchRequest{
-            .what = which, .repeats = repeats_, .json = json_, .config = to_json(config).dump()}));
+    if (measured != "gemm" && device_ == "cpu") check_memory("--shape", worker_bytes(config));
+    become_worker(measured, config);
   }
 
  private:
+  [[noreturn]] void become_worker(const std::string& what, const Config& config) const {
+    become_program(worker_argv(
+        worker_program(),
+        BenchRequest{
+            .what = what, .repeats = repeats_, .json = json_, .config = to_json(config).dump()}));
+  }
+
+  /// The table depends only on the type in which the GPUs that it is about compute, whatever number
+  /// of them.
+  [[noreturn]] void plan_kernels(const std::vector<std::string>& overrides) const {
+    constexpr int kOldest = 80;
+    const LoadResult job = load(shape_, dtype_, overrides, std::nullopt);
+    job.throw_unless_trainable();
+    Config config = job.config;
+    resolve_precision(job, kOldest, config.precision);
+    become_worker("plan_ops", config);
+  }
+
   int compare_layouts(const std::vector<std::string>& overrides) const {
     const int workers = num_workers_.value_or(2);
     check_range("--num_workers", workers, 2, 1024, "leave it out for one");

@@ -144,6 +144,13 @@ class BenchTest(unittest.TestCase):
         kernels = {kernel['kernel']: kernel['devices'] for kernel in result['kernels']}
         self.assertEqual([device['sm'] for device in kernels['activate<bf16>']], [80, 90])
 
+    def test_the_table_of_kernels_is_that_of_the_type_in_which_these_gpus_would_train_a_shipped_config(self):
+        for config in (pathlib.Path(__file__).parents[2] / 'configs').glob('*.json'):
+            with self.subTest(config.name):
+                dtype = json.loads(self.call('ops', '--plan', '--shape', config, '--json'))['dtype']
+                self.assertEqual(dtype, 'bf16' if '"bf16": {"enabled": ' in config.read_text() else 'fp32')
+        self.assertEqual(json.loads(self.call('ops', '--plan', '--shape', config, '--dtype', 'fp16', '--json'))['dtype'], 'fp16')
+
     def test_bench_copy_measures_by_threads(self):
         args = ('copy', '--mib', 1, '--repeats', 2, '--threads', 2)
         self.assertIn('memory to memory, 2 threads', self.call(*args))
