@@ -77,8 +77,12 @@ Json bench_dtype(const std::vector<Product>& products, DType dtype, std::int64_t
 }  // namespace
 
 Json bench_gemm(const Config& config, std::int64_t repeats) {
-  ComputeStream device(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads));
-  if (device.get().device().is_cpu()) choose_cpu_products(cpu_name(), "");
+  ComputeStream device(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads),
+                       config.training.deterministic);
+  if (device.get().device().is_cpu())
+    choose_cpu_products(cpu_name(), "");
+  else if (!config.times_products())
+    set_product_timing(device.get().queue(), ProductTiming::kNone);
   Json out = about("gemm", config, device.get());
   out.erase("dtype");
   out["repeats"] = repeats;

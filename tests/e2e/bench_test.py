@@ -123,6 +123,12 @@ class BenchTest(unittest.TestCase):
                 self.assertAlmostEqual(product['of_ceiling'],
                                        product['flops_per_sec']['median'] / dtype['ceiling_flops_per_sec'])
 
+    def test_bench_gemm_times_no_kernels_against_each_other_if_training_would_not(self):
+        for flags, times in ((), True), (('--training.deterministic', 'true'), False):
+            with tempfile.TemporaryDirectory() as cache:
+                self.call('gemm', '--shape', self.tiny, '--threads', 1, '--repeats', 1, *flags, XDG_CACHE_HOME=cache)
+                self.assertEqual(any(path.is_file() for path in pathlib.Path(cache).rglob('*')), times, flags)
+
     def test_bench_ops_times_each_op(self):
         result = self.bench('ops', '--steps', 2, '--dtype', 'bf16')
         self.assertEqual(result['dtype'], 'bf16')
