@@ -13,6 +13,7 @@
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/compute_stream.h"
 #include "hgtrain/ops/gemm.h"
+#include "hgtrain/report/human.h"
 #include "hgtrain/train/machine_rates.h"
 #include "hgtrain/train/process_memory.h"
 
@@ -75,7 +76,7 @@ class TimedProducts {
 Json bench_train(const Config& config, std::int64_t steps, std::int64_t process_start_ns) {
   const std::int64_t bytes_before = process_memory().bytes;
   const std::unique_ptr<Communicator> comm = make_self_communicator();
-  tell("hgtrain: making the model, then {} steps to warm up\n", kWarmUpSteps);
+  tell("hgtrain: making the model, then {} to warm up\n", human_plural(kWarmUpSteps, "step"));
   std::optional<SyntheticRun> run(std::in_place, config, *comm);
   run->step();
   const double first_step_ms = ms_since(process_start_ns);
@@ -92,7 +93,8 @@ Json bench_train(const Config& config, std::int64_t steps, std::int64_t process_
   std::optional<ComputeStream> device;  // of the products, if not the run's
   std::optional<TimedProducts> products;
   if (run->stream().device().is_cpu()) products.emplace(planned, run->stream());
-  tell("hgtrain: measuring {} steps{}\n", steps, products ? " and their matrix products" : "");
+  tell("hgtrain: measuring {}{}\n", human_plural(steps, "step"),
+       products ? " and their matrix products" : "");
   run->step();  // not timed: its time would include that of the measurements above
   std::vector<double> step_ms;
   for (std::int64_t i = 0; i < steps; ++i) {

@@ -53,8 +53,9 @@ class Eval final : public Command {
     choose_model();
     const EvalPlan plan = make_eval_plan(flags_, overrides, model_, data_, max_batches_);
     tell("{}", notice_lines(plan.notices));
-    tell("evaluating {} on {} of {} tokens, {} on {}\n", plan.config.model.init,
-         human_plural(plan.samples, "sample"), plan.config.training.seq_length,
+    tell("evaluating {} on {} of {}, {} on {}\n", plan.config.model.init,
+         human_plural(plan.samples, "sample"),
+         human_plural(plan.config.training.seq_length, "token"),
          human_plural(plan.workers, "worker"), plan.config.hardware.device);
     return start(plan);
   }

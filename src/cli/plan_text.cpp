@@ -124,12 +124,12 @@ std::string banner(const TrainPlan& plan, const std::string& run_dir) {
   std::string text = fmt::format(
       "model       {}, {} parameters\n"
       "workers     {} x {} on {}\n"
-      "batch       {} of {} tokens = micro-batch {} x accumulation {} x {}\n"
+      "batch       {} of {} = micro-batch {} x accumulation {} x {}\n"
       "steps       {} = {} tokens",
       config.model.model_type, parameter_count(plan), plan.workers,
       human_plural(config.hardware.threads, "thread"), config.hardware.device,
-      human_plural(samples, "sample"), config.training.seq_length, batch.micro_batch_size,
-      batch.gradient_accumulation_steps, data_workers(plan), steps,
+      human_plural(samples, "sample"), human_plural(config.training.seq_length, "token"),
+      batch.micro_batch_size, batch.gradient_accumulation_steps, data_workers(plan), steps,
       human_count(tokens * static_cast<double>(steps)));
   if (plan.epoch_samples > 0)
     text += fmt::format(", {} epochs of {}", epochs_text(plan),
@@ -218,10 +218,10 @@ std::string logits_line(const Config& config) {
   const std::int64_t at_once = planned_logit_rows(config), times = (rows + at_once - 1) / at_once;
   const ModelConfig model = rank_model(config);
   return fmt::format(
-      "logits      {} rows of {} at a time, {} a micro-batch; each time reads and writes the "
+      "logits      {} of {} at a time, {} a micro-batch; each time reads and writes the "
       "output "
       "matrix's gradient of {}\n",
-      at_once, model.vocab_size, human_plural(times, "time"),
+      human_plural(at_once, "row"), model.vocab_size, human_plural(times, "time"),
       human_bytes(model.vocab_size * model.hidden_size * 4));
 }
 
@@ -258,7 +258,7 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
     max_offloaded = std::max(max_offloaded, total_bytes(offloaded));
   }
   if (config.hardware.device == "cuda") text += host_memory(max_offloaded, save_bytes(config));
-  if (config.hardware.gpu_bytes > 0) text += logits_line(config);
+  if (fit && !fit->gpu.empty()) text += logits_line(config);
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += lines;
   text += "\nconfig\n" + to_json(config).dump(2) + "\n";

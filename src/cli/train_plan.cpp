@@ -491,7 +491,8 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
                  checked_cast<int>(workers, "the number of workers", ErrorKind::kConfig), 0,
                  std::move(notices), loaded};
   resolve_devices(loaded, devices, plan.config);
-  if (!flags.gpu.empty()) plan.config.hardware.gpu_bytes = known_gpu(flags.gpu).bytes;
+  if (!flags.gpu.empty() && !plan.config.hardware.oversubscribe)
+    plan.config.hardware.gpu_bytes = known_gpu(flags.gpu).bytes;
   plan.config.parallelism.data_parallel_size =
       make_layout(plan.config.parallelism, plan.workers).data_size;
   if (!flags.dry_run || (plan.config.model.vocab_size == 0 && flags.is_data_here))

@@ -261,6 +261,26 @@ TEST_CASE("a dry run of training plans for the GPUs that training would take") {
   CHECK(plan("--num_workers 2").find(" on cpu\n") != std::string::npos);
 }
 
+TEST_CASE("workers that may share GPUs are planned with the smallest sizes, which they use") {
+  const auto plan = [](const std::string& flags) {
+    return run_program("--config " + source_root() +
+                       "/configs/gpt2-124m.json --dry_run --num_gpus 2 " +
+                       "--hardware.oversubscribe true --train_micro_batch_size_per_gpu " + flags)
+        .output;
+  };
+  const auto memory = [](const std::string& text) {
+    const std::size_t begin = text.find("\nmemory      ");
+    REQUIRE(begin != std::string::npos);
+    return text.substr(begin + 1, text.find('\n', begin + 1) - begin);
+  };
+  const std::string on_h100 = plan("16 --gpu h100");
+  CHECK(memory(on_h100) == memory(plan("16")));
+  CHECK_THAT(on_h100, Catch::Contains("\nlogits      384 rows of 50304 at a time, 43 times a "));
+  const std::string tiny = plan("1 --gpu h100 --training.seq_length 1 --train_batch_size 2");
+  CHECK_THAT(tiny, Catch::Contains("\nlogits      1 row of 50304 at a time, 1 time a "));
+  CHECK_THAT(tiny, Catch::Contains("\nbatch       2 samples of 1 token = micro-batch 1 x "));
+}
+
 TEST_CASE("fp16 that is auto is off unless bf16 is auto, too, and the GPU does not support it") {
   const auto precision = [](const std::string& gpu, const std::string& flags) {
     const std::string out = run_program("--config " + source_root() +
