@@ -13,13 +13,15 @@
 namespace hgt {
 namespace {
 
-/// `there` is the memory to compare with, 0 if it is not known; `words` describe it in the message.
-void refuse_beyond(const char* flag, std::int64_t bytes, std::int64_t there,
-                   const std::string& words) {
-  if (there > 0 && bytes > there)
-    throw Error(ErrorKind::kDevice,
-                fmt::format("{} asks for {} of memory, and {}", flag, human_bytes(bytes), words),
-                fmt::format("use a smaller {}", flag));
+/// `there` is the memory to compare with, 0 if it is not known; `before` and `after` stand around
+/// it in the message.
+void refuse_beyond(const char* flag, std::int64_t bytes, std::int64_t there, const char* before,
+                   const char* after) {
+  if (there <= 0 || bytes <= there) return;
+  const auto [asked, room] = human_bytes(bytes, there);
+  throw Error(ErrorKind::kDevice,
+              fmt::format("{} asks for {} of memory, and {}{}{}", flag, asked, before, room, after),
+              fmt::format("use a smaller {}", flag));
 }
 
 }  // namespace
@@ -32,9 +34,12 @@ std::int64_t free_memory() {
 
 void check_range(const char* flag, std::int64_t value, std::int64_t min, std::int64_t max,
                  const char* hint) {
-  if (value < min || value > max)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("{} {} is not between {} and {}", flag, value, min, max), hint);
+  if (value >= min && value <= max) return;
+  const bool is_typed = value > INT64_MIN && value < INT64_MAX;  // which stand for what is beyond
+  throw Error(ErrorKind::kConfig,
+              fmt::format("{}{} is not between {} and {}", flag,
+                          is_typed ? fmt::format(" {}", value) : "", min, max),
+              hint);
 }
 
 void require_one_count(std::optional<std::int64_t> num_gpus,
@@ -62,12 +67,11 @@ ProcessCount process_count(const char* flag, const std::string& text, bool is_he
 }
 
 void check_memory(const char* flag, std::int64_t bytes) {
-  const std::int64_t free = free_memory();
-  refuse_beyond(flag, bytes, free, human_bytes(free) + " are free");
+  refuse_beyond(flag, bytes, free_memory(), "", " are free");
 }
 
 void check_memory(const char* flag, std::int64_t bytes, const VisibleGpu& gpu) {
-  refuse_beyond(flag, bytes, gpu.memory_bytes, "the GPU has " + human_bytes(gpu.memory_bytes));
+  refuse_beyond(flag, bytes, gpu.memory_bytes, "the GPU has ", "");
 }
 
 }  // namespace hgt

@@ -84,24 +84,26 @@ PlanFit fit_cpu(const TrainPlan& plan, std::int64_t room) {
 }  // namespace
 
 std::string PlanFit::text() const {
+  const auto [asked_text, room_text] = human_bytes(asked, room);
   return fmt::format(
       "{:<11} {}: {}{} of {}{}; the largest micro-batch that divides this batch and fits: {}{}\n",
-      "fits " + (gpu.empty() ? "here" : gpu), fits() ? "yes" : "no", human_bytes(asked),
+      "fits " + (gpu.empty() ? "here" : gpu), fits() ? "yes" : "no", asked_text,
       gpu.empty() ? fmt::format(", with {} for each worker's program,", human_bytes(kProcessBytes))
                   : "",
-      human_bytes(room), gpu.empty() ? " that are free" : "",
+      room_text, gpu.empty() ? " that are free" : "",
       largest_micro_batch > 0 ? fmt::to_string(largest_micro_batch) : "none",
       idle_share ? fmt::format(", with which stages idle {:.0f} % of the time", 100 * *idle_share)
                  : "");
 }
 
 void PlanFit::require() const {
-  if (!fits())
-    throw Error(ErrorKind::kDevice,
-                fmt::format("the job does not fit {}: it takes {} of {}memory, and {} are free",
-                            gpu.empty() ? "this machine" : gpu, human_bytes(asked),
-                            gpu.empty() ? "the CPU's " : "", human_bytes(room)),
-                hint);
+  if (fits()) return;
+  const auto [asked_text, room_text] = human_bytes(asked, room);
+  throw Error(ErrorKind::kDevice,
+              fmt::format("the job does not fit {}: it takes {} of {}memory, and {} are free",
+                          gpu.empty() ? "this machine" : gpu, asked_text,
+                          gpu.empty() ? "the CPU's " : "", room_text),
+              hint);
 }
 
 std::optional<PlanFit> fit_of(const TrainPlan& plan, const std::string& gpu) {
@@ -114,10 +116,11 @@ std::optional<PlanFit> fit_of(const TrainPlan& plan, const std::string& gpu) {
 void require_room_to_offload(const TrainPlan& plan) {
   const std::int64_t asked = offloaded_bytes(plan.config, plan.workers), room = free_memory();
   if (room == 0 || asked <= room) return;
+  const auto [asked_text, room_text] = human_bytes(asked, room);
   throw Error(
       ErrorKind::kDevice,
       fmt::format("the workers would offload {} into this machine's memory, and {} are free",
-                  human_bytes(asked), human_bytes(room)),
+                  asked_text, room_text),
       "use fewer workers or a smaller model, or set zero_optimization.offload_optimizer.device and "
       "offload_param.device to \"none\"");
 }

@@ -10,10 +10,10 @@ namespace hgt {
 
 namespace {
 
-/// Three significant digits without an exponent: 1.24, 12.4, 124.
-std::string three_digits(double value) {
+/// Three significant digits, or more, without an exponent: 1.24, 12.4, 124.
+std::string three_digits(double value, int more = 0) {
   const double size = std::abs(value);
-  return fmt::format("{:.{}f}", value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
+  return fmt::format("{:.{}f}", value, more + (size < 9.995 ? 2 : size < 99.95 ? 1 : 0));
 }
 
 /// The digits and the prefix of a multiple of 1000: {"12.3", "k"}. What no prefix makes short has
@@ -26,6 +26,14 @@ std::pair<std::string, std::string> scaled(double value) {
     if (std::abs(value) < 999.5) return {three_digits(value), std::string(1, prefix)};
   }
   return {fmt::format("{:.2e}", value * 1e18), ""};
+}
+
+std::string bytes_text(std::int64_t bytes, int more_digits) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  const char* unit = "KMGTPE";
+  double value = static_cast<double>(bytes) / 1024;
+  for (; value >= 999.5 && unit[1] != '\0'; ++unit) value /= 1024;
+  return fmt::format("{} {}iB", three_digits(value, more_digits), *unit);
 }
 
 }  // namespace
@@ -54,11 +62,15 @@ std::string human_rate(double value, const std::string& unit) {
 }
 
 std::string human_bytes(std::int64_t bytes) {
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  const char* unit = "KMGTPE";
-  double value = static_cast<double>(bytes) / 1024;
-  for (; value >= 999.5 && unit[1] != '\0'; ++unit) value /= 1024;
-  return fmt::format("{} {}iB", three_digits(value), *unit);
+  return bytes_text(bytes, 0);
+}
+
+std::pair<std::string, std::string> human_bytes(std::int64_t bytes, std::int64_t others) {
+  constexpr int kMostDigits = 15;  // of a double
+  for (int more = 0;; ++more) {
+    std::pair texts(bytes_text(bytes, more), bytes_text(others, more));
+    if (bytes == others || texts.first != texts.second || more == kMostDigits) return texts;
+  }
 }
 
 std::string human_duration(double seconds) {

@@ -47,10 +47,11 @@ void require_memory(const Config& config, const CudaQueue& queue) {
   const std::vector<Allocation> table = memory_table(config, threads);
   const std::int64_t asked = total_bytes(table), room = memory.free_bytes;
   if (asked <= room) return;
+  const auto [asked_text, room_text] = human_bytes(asked, room);
   throw Error(ErrorKind::kDevice,
-              fmt::format("the job takes {} of memory, and {} of {} are free on {}: {}",
-                          human_bytes(asked), human_bytes(room), human_bytes(memory.total_bytes),
-                          name_of(queue.device()), largest_of(table)),
+              fmt::format("the job takes {} of memory, and {} of {} are free on {}: {}", asked_text,
+                          room_text, human_bytes(memory.total_bytes), name_of(queue.device()),
+                          largest_of(table)),
               how_to_fit(config, fits_in(room), DType::kF16));
 }
 

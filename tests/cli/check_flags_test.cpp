@@ -18,6 +18,8 @@ TEST_CASE("more memory than a GPU has is refused, by the flag that asks for it")
   CHECK_NOTHROW(check_memory("--mib", 1000 * kGiB, gpu));  // it is not known
   gpu.memory_bytes = 24 * kGiB;
   CHECK_NOTHROW(check_memory("--mib", 24 * kGiB, gpu));
+  CHECK_THROWS_WITH(check_memory("--mib", 24 * kGiB + 1, gpu),
+                    "--mib asks for 24.000000001 GiB of memory, and the GPU has 24.000000000 GiB");
   try {
     check_memory("--mib", 48 * kGiB, gpu);
     FAIL("no error");
@@ -51,4 +53,6 @@ TEST_CASE("a number outside its range is refused, by the flag") {
   CHECK_NOTHROW(check_range("--repeats", 10, 1, 10));
   CHECK_THROWS_WITH(check_range("--repeats", 0, 1, 10), "--repeats 0 is not between 1 and 10");
   CHECK_THROWS_AS(check_range("--repeats", 11, 1, 10), Error);
+  for (const std::int64_t beyond : {INT64_MIN, INT64_MAX})
+    CHECK_THROWS_WITH(check_range("--repeats", beyond, 1, 10), "--repeats is not between 1 and 10");
 }

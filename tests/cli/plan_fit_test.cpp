@@ -45,6 +45,14 @@ TEST_CASE("a plan says whether it fits a GPU, and a plan that does not is refuse
   CHECK_THROWS_WITH(fit_of(plan, "gtx1080ti"), Catch::Contains("has compute capability 6.1"));
 }
 
+TEST_CASE("a plan that is a little too large does not read as if it fitted") {
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  const PlanFit fit{.gpu = "88GB", .asked = 80 * kGiB + kGiB / 64, .room = 80 * kGiB};
+  CHECK(fit.text().starts_with("fits 88GB   no: 80.02 GiB of 80.00 GiB; "));
+  CHECK(refusal(fit).starts_with(
+      "the job does not fit 88GB: it takes 80.02 GiB of memory, and 80.00 GiB are free"));
+}
+
 TEST_CASE("workers on the CPU fit what is free of this machine's memory") {
   CHECK(refusal(fit_of(plan_for("cpu", 32), "").value()).empty());
   CHECK_THAT(fit_of(plan_for("cpu", 32), "")->text(),

@@ -227,6 +227,7 @@ class BenchTest(unittest.TestCase):
     def test_invalid_options_are_refused(self):
         for args, words in ((('train', '--shape', 'huge'), 'huge is neither a shape nor a file'),
                             (('train', '--steps', 0), '--steps 0 is not between 1'),
+                            (('train', '--steps', '9' * 20), 'error: --steps is not between 1 and 1000000\n'),
                             (('train', '--num_workers', 1), '--num_workers 1 is not between 2'),
                             (('train', '--layouts', 'dp,pp2', '--device', 'cuda'), 'workers on the CPU alone'),
                             (('train', '--layouts', 'dp,zero4'), 'zero_optimization.stage'),

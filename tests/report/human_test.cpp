@@ -33,6 +33,17 @@ TEST_CASE("bytes are in powers of 1024") {
   CHECK(human_bytes(INT64_MAX) == "8.00 EiB");
 }
 
+TEST_CASE("amounts that differ do not read alike") {
+  using Texts = std::pair<std::string, std::string>;
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  CHECK(human_bytes(80 * kGiB, 79 * kGiB) == Texts("80.0 GiB", "79.0 GiB"));
+  CHECK(human_bytes(80 * kGiB, 80 * kGiB) == Texts("80.0 GiB", "80.0 GiB"));
+  CHECK(human_bytes(80 * kGiB + kGiB / 64, 80 * kGiB) == Texts("80.02 GiB", "80.00 GiB"));
+  CHECK(human_bytes(kGiB + 1, kGiB) == Texts("1.000000001 GiB", "1.000000000 GiB"));
+  const auto [most, less] = human_bytes(INT64_MAX, INT64_MAX - 1);
+  CHECK(most == less);
+}
+
 TEST_CASE("durations read as clocks do") {
   CHECK(human_duration(0) == "0:00");
   CHECK(human_duration(59.6) == "1:00");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace hgt {
 
@@ -22,6 +23,9 @@ std::string human_rate(double value, const std::string& unit);
 
 /// "512 B", "1.5 KiB", "512 MiB", "11.3 GiB": powers of 1024.
 std::string human_bytes(std::int64_t bytes);
+
+/// Two amounts, with more digits if they differ and would read alike: {"79.93 GiB", "79.91 GiB"}.
+std::pair<std::string, std::string> human_bytes(std::int64_t bytes, std::int64_t others);
 
 /// "0:07", "1:32", "2:03:04", "3d 02:03:04"; "-" if it is negative or not finite.
 std::string human_duration(double seconds);
