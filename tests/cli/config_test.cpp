@@ -57,29 +57,45 @@ TEST_CASE(
   CHECK(says(again, "exists already"));
 }
 
-TEST_CASE("the micro-batches that presets name for sizes of GPUs fit them") {
-  const std::map<std::string, std::string> gpus = {
-      {"24", "rtx4090"}, {"80", "h100"}, {"139", "h200"}};
+TEST_CASE("the micro-batches that presets name for kinds of GPUs are the largest that fit them") {
   int named = 0;
   for (const auto& [preset, workers] :
        std::map<std::string, std::string>{{"gpt2-124m", "8"},
                                           {"gpt2-1558m", "8"},
                                           {"llama-8b", "1"},
                                           {"llama-8b-2gpus", "2"},
-                                          {"llama-8b-8gpus", "8"}}) {
+                                          {"llama-8b-8gpus", "8"},
+                                          {"llama-70b-64gpus", "64"}}) {
     const std::string path = kConfigs + preset + ".json", text = read_file(path, 1 << 20);
-    const std::regex size("([0-9]+) GiB: ([0-9]+)");
-    for (std::sregex_iterator at(text.begin(), text.end(), size), end; at != end; ++at, ++named) {
-      const std::string batch = (*at)[2].str();
-      CAPTURE(preset, at->str());
+    for (const std::string gpu : {"rtx4090", "h100", "h200"}) {
+      CAPTURE(preset, gpu);
+      std::smatch at;
+      const bool is_named = std::regex_search(text, at, std::regex(gpu + ": ([0-9]+)"));
+      const std::string batch = is_named ? at[1].str() : "1";
       const Outcome plan =
-          run_program("--config " + path + " --dry_run --gpu " + gpus.at((*at)[1].str()) +
-                      " --num_gpus " + workers + " --train_micro_batch_size_per_gpu " + batch);
-      CHECK(plan.status == 0);
+          run_program("--config " + path + " --dry_run --gpu " + gpu + " --num_gpus " + workers +
+                      " --train_micro_batch_size_per_gpu " + batch);
+      CHECK((plan.status == 0) == is_named);
       CHECK(says(plan, "micro-batch " + batch + " x accumulation"));
+      CHECK(std::regex_search(plan.output, std::regex("divides this batch and fits: " +
+                                                      (is_named ? batch : "none") + "[,\n]")));
+      named += is_named ? 1 : 0;
     }
   }
-  CHECK(named == 9);
+  CHECK(named == 12);
+}
+
+TEST_CASE("the memory that Llama 8B's preset names is what the plan of one GPU needs") {
+  const std::string path = kConfigs + "llama-8b.json", text = read_file(path, 1 << 20);
+  std::smatch named;
+  REQUIRE(std::regex_search(text, named, std::regex("needs ([0-9.]+) GiB, ([0-9.]+) with fp32")));
+  const auto needs = [&](const std::string& gib, const std::string& flags) {
+    return says(run_program("--config " + path + " --dry_run --num_gpus 1" + flags),
+                "\nmemory      " + gib + " GiB a worker: ");
+  };
+  CHECK(needs(named[1].str(), ""));
+  CHECK(needs(named[2].str(),
+              " --bf16.bf16_master_weights_and_grads false --bf16.bf16_optimizer_states false"));
 }
 
 TEST_CASE("config check says what hgtrain does with each key") {
