@@ -70,7 +70,8 @@ TEST_CASE("the micro-batches that presets name for kinds of GPUs are the largest
     for (const std::string gpu : {"rtx4090", "h100", "h200"}) {
       CAPTURE(preset, gpu);
       std::smatch at;
-      const bool is_named = std::regex_search(text, at, std::regex(gpu + ": ([0-9]+)"));
+      const bool is_named =
+          std::regex_search(text, at, std::regex(gpu + R"( \([0-9]+ GiB\): ([0-9]+))"));
       const std::string batch = is_named ? at[1].str() : "1";
       const Outcome plan =
           run_program("--config " + path + " --dry_run --gpu " + gpu + " --num_gpus " + workers +
