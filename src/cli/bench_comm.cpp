@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/launch/hosts.h"
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/wire/requests.h"
 

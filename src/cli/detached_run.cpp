@@ -20,7 +20,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kMaxBytes = 1 << 16;
+constexpr std::int64_t kMaxRecordBytes = 1 << 16;
 
 std::string file_in(const std::string& run) {
   return run + "/" + kDetachedFile;
@@ -62,7 +62,7 @@ void write_detached_run(const std::string& run, const JobHost& host, const std::
 std::optional<DetachedRun> read_detached_run(const std::string& run) {
   const std::string path = file_in(run);
   if (!path_exists(path)) return std::nullopt;
-  const auto file = try_parse_json<nlohmann::json>(read_file(path, kMaxBytes));
+  const auto file = try_parse_json<nlohmann::json>(read_file(path, kMaxRecordBytes));
   try {
     return DetachedRun{.host = {.name = file.at("host"),
                                 .user = file.at("user"),

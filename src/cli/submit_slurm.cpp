@@ -21,7 +21,7 @@ namespace {
 constexpr int kMinSeconds = 300;  // of the time limit
 // A job that loses a host goes to the queue again, unless it has done so this often and has lost
 // the host this soon.
-constexpr int kMaxRestarts = 10, kSoonSeconds = 3600;
+constexpr int kMaxRequeues = 10, kSoonSeconds = 3600;
 
 /// Whether #SBATCH lines and the name of a job's output take the text literally.
 bool is_name(const std::string& text) {
@@ -165,7 +165,7 @@ case $status in
 esac && scontrol requeue "$SLURM_JOB_ID"
 exit $status
 )",
-                             shell_line(words), kMaxRestarts, kSoonSeconds, kTypedCommand,
+                             shell_line(words), kMaxRequeues, kSoonSeconds, kTypedCommand,
                              shell_word(typed_command_value(typed)));
   }
 
