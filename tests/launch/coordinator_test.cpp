@@ -89,8 +89,10 @@ TEST_CASE("a guard that somebody has stopped keeps nobody waiting") {
   REQUIRE(launcher.prints("stray=", 2));
   REQUIRE(launcher.prints("guard=", 2));
   const pid_t guard = launcher.numbers("guard")[0], worker = launcher.numbers("pid")[0];
-  kill(guard, SIGSTOP);
-  REQUIRE(eventually([&] { return is_stopped(guard); }));
+  REQUIRE(eventually([&] {
+    kill(guard, SIGSTOP);  // the launcher continues it
+    return is_stopped(guard);
+  }));
   SECTION("when its worker ends") {  // the stray still holds its output
     kill(worker, SIGUSR1);
     CHECK(launcher.wait() == 4);
@@ -291,7 +293,7 @@ TEST_CASE("ranks that only lost a peer are not to blame if one died of something
 
 TEST_CASE("a rank that stands still while the others wait for it ends the run as a hang") {
   LauncherProcess launcher(
-      {"--own", "--workers", "3", "--hang", "8000", "--grace", "100", "--", LAUNCH_PROBE, "hang"});
+      {"--own", "--workers", "3", "--hang", "8000", "--grace", "5000", "--", LAUNCH_PROBE, "hang"});
   CHECK(launcher.wait() == 5);
   CHECK(launcher.failure()["rank"] == 1);
   CHECK(has(launcher.err(), "no progress for"));

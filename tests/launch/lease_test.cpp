@@ -36,7 +36,7 @@ struct Leased {
 }  // namespace
 
 TEST_CASE("a peer that is silent for the lease is lost, one that says anything is not") {
-  Leased leased;
+  Leased leased(Lease::Standstill::kExcused);
   int beats = 0;
   leased.on_beat = [&](const Beat&) {
     if (++beats < 20) leased.peer.send(Notice{"still here"});
@@ -71,7 +71,7 @@ TEST_CASE("a standstill that was over a lease ago does not count any more") {
 }
 
 TEST_CASE("the peer's clock is known to within half of a round trip") {
-  Leased leased;
+  Leased leased(Lease::Standstill::kExcused);
   constexpr std::int64_t kAhead = 3'600'000'000'000;
   int beats = 0;
   leased.on_beat = [&](const Beat& beat) {
@@ -87,7 +87,7 @@ TEST_CASE("the peer's clock is known to within half of a round trip") {
 
 TEST_CASE(
     "what is known about the peer's clock becomes old: a clock that was set back is noticed") {
-  Leased leased;
+  Leased leased(Lease::Standstill::kExcused);
   std::int64_t ahead = 3'600'000'000'000;
   int beats = 0;
   leased.on_beat = [&](const Beat& beat) {

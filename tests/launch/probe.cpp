@@ -164,7 +164,8 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
       std::this_thread::sleep_for(5s);
       throw Error(ErrorKind::kPeer, "all_reduce 8 timed out");
     }
-    for (;;) pause();
+    while (what == "timeout") pause();
+    inbox.wait_for("abort");
   } else if (what == "flood") {
     const std::string block(1 << 16, '\n');
     for (;;) std::cout << block << std::flush;
