@@ -1,36 +1,18 @@
 #include <fstream>
 #include <memory>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/host.h"
-#include "hgtrain/base/owned_fd.h"
 #include "hgtrain/launch/host_choice.h"
 
 #include "launcher_process.h"
+#include "listener.h"
+#include "ports.h"
 
 using namespace hgt;
 
 namespace {
-
-/// Has the port, and answers nobody; -1 if another has it.
-OwnedFd listen_on(int port) {
-  OwnedFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<in_port_t>(port));
-  const bool ok = bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-                  listen(fd.get(), SOMAXCONN) == 0;
-  return ok ? std::move(fd) : OwnedFd(-1);
-}
-
-/// One that nobody has. Outside the range from which the kernel takes those of connections.
-int free_port() {
-  for (int port = 20'000 + getpid() % 10'000;; ++port)
-    if (listen_on(port).get() >= 0) return port;
-}
 
 /// The nodes of one job, each a process of its own, on this machine.
 struct Nodes {
@@ -49,7 +31,8 @@ struct Nodes {
   LauncherProcess& operator[](std::size_t node) { return *launchers[node]; }
 
   const int number;
-  const int port = free_port();
+  const MasterPort reserved{0};  // node 0 can listen on it, and nobody gets it first
+  const int port = reserved.number();
   std::vector<std::unique_ptr<LauncherProcess>> launchers;
 };
 
@@ -180,33 +163,36 @@ TEST_CASE("a signal stops workers of ours on all nodes with a checkpoint") {
 }
 
 TEST_CASE("nodes that do not find each other say so at the end of the join timeout") {
-  Nodes nodes(2);
-  nodes.start(0, script("true", {"--join", "3"}));
-  nodes.start(1, script("true", {"--join", "1"}), "another secret!!!!!!");
+  const std::string another = "another secret!!!!!!";
+  Nodes nodes(2), left(2), alone(2);
+  nodes.start(0, script("true", {"--join", "8"}));
+  left.start(0, script("true", {"--join", "4"}));
+  for (const Nodes* const job : {&nodes, &left})
+    REQUIRE(eventually([&] { return !port_user(job->port).empty(); }));
+  nodes.start(1, script("true", {"--join", "5"}), another);
+  left.start(1, script("true", {"--join", "7"}), another);
+  alone.start(1, script("true", {"--join", "1"}));
   CHECK(nodes[0].wait() == 6);
   const std::string dialled = "127.0.0.1 has dialled with another job secret\"";
   CHECK(nodes[0].err().find(dialled) != std::string::npos);
   CHECK(nodes[0].err().find(dialled) == nodes[0].err().rfind(dialled));
   CHECK(has(nodes[0].err(),
-            "it has not joined within 3 s; dialled with another job secret: 127.0.0.1"));
+            "it has not joined within 8 s; dialled with another job secret: 127.0.0.1"));
   CHECK(nodes[1].wait() == 6);
   CHECK(has(nodes[0].err(), "hint: give all nodes the same job secret\n"));
   CHECK(has(nodes[1].err(), "has not reached node 0 at 127.0.0.1:"));
   const std::string stranger = "what listens there does not know this job's secret";
-  CHECK(has(nodes[1].err(), "within 1 s: " + stranger + "\n  hint: give all nodes the same"));
-  Nodes left(2);
-  left.start(0, script("true", {"--join", "1"}));
-  CHECK(left.start(1, script("true", {"--join", "4"}), "another secret!!!!!!").wait() == 6);
-  CHECK(has(left[1].err(), "within 4 s: Connection refused; before, " + stranger +
+  CHECK(has(nodes[1].err(), "within 5 s: " + stranger + "\n  hint: give all nodes the same"));
+  CHECK(left[1].wait() == 6);
+  CHECK(has(left[1].err(), "within 7 s: Connection refused; before, " + stranger +
                                "\n  hint: give all nodes the same"));
-  Nodes alone(2);
-  CHECK(alone.start(1, script("true", {"--join", "1"})).wait() == 6);
+  CHECK(alone[0].wait() == 6);
   CHECK(has(alone[0].err(), "Connection refused"));
 }
 
 TEST_CASE("a node that dials something silent is not kept beyond its join timeout, and says so") {
   Nodes nodes(2);
-  const OwnedFd silent = listen_on(nodes.port);
+  const Listener silent(nodes.port);
   const auto start = std::chrono::steady_clock::now();
   CHECK(nodes.start(1, script("true", {"--join", "1"})).wait() == 6);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
@@ -421,27 +407,27 @@ TEST_CASE("keys that a node's config has otherwise are named, and node 0's count
 
 TEST_CASE("if a node is refused, node 0 says so again if nobody else joins") {
   Nodes nodes(2);
-  nodes.start(0, script("true", {"--join", "5", "--workers", "2"}));
+  nodes.start(0, script("true", {"--join", "8", "--workers", "2"}));
   nodes.start(1, script("true", {"--workers", "4"}));
   const std::string why = "it starts 4 workers, and node 0 expects 2 of it";
   CHECK(nodes[1].wait() == 2);
   CHECK(has(nodes[1].err(), "refuses node 1: " + why));
   CHECK(nodes[0].wait() == 6);
-  CHECK(has(nodes[0].err(), "cannot be used: it has not joined within 5 s; node 1 on " +
+  CHECK(has(nodes[0].err(), "cannot be used: it has not joined within 8 s; node 1 on " +
                                 host_name() + " (127.0.0.1) is refused: " + why));
 }
 
 TEST_CASE("that a node was refused is not said of one that has joined since") {
   Nodes nodes(2);
   nodes.start(0, script("echo up $RANK; exec sleep 1000",
-                        {"--join", "5", "--workers", "2", "--min_hosts", "2", "--lease", "5000"}));
+                        {"--join", "8", "--workers", "2", "--min_hosts", "2", "--lease", "5000"}));
   CHECK(nodes.start(1, script("true", {"--workers", "4"})).wait() == 2);
   nodes.start(1, script("echo up $RANK; exec sleep 1000", {"--workers", "2", "--lease", "5000"}));
   REQUIRE(nodes[0].prints("up ", 4));
   nodes[2].kill(SIGKILL);
   CHECK(nodes[0].wait() == 6);
-  CHECK(has(nodes[0].err(), "it has not joined within 5 s"));
-  CHECK_FALSE(has(nodes[0].err(), "it has not joined within 5 s; node 1 on "));
+  CHECK(has(nodes[0].err(), "it has not joined within 8 s"));
+  CHECK_FALSE(has(nodes[0].err(), "it has not joined within 8 s; node 1 on "));
 }
 
 TEST_CASE(

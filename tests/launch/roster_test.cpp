@@ -246,9 +246,14 @@ TEST_CASE("a spare that cannot be used keeps no job from starting") {
       std::pair("{ echo \"no route to $host\" >&2; exit 255; }", "host c cannot be used: no route"),
       std::pair("ulimit -n 20", "host c cannot be used yet: on host c only 20 files may be open"));
   const FakeSsh ssh(fmt::format("[ $host = c ] && {}; {}", fault, kStartAgent));
-  LauncherProcess launcher({"--hostfile", "a slots=1\nc slots=1 spare\n", "--", "/bin/sleep", "2"});
+  const TemporaryFolder folder;
+  LauncherProcess launcher({"--hostfile", "a slots=1\nc slots=1 spare\n", "--", "/bin/sh", "-c",
+                            "echo started; until [ -e \"$1\" ]; do sleep 0.01; done", "sh",
+                            folder / "end"});
+  CHECK(launcher.prints("started"));
+  CHECK(eventually([&] { return has(launcher.err(), notice); }));
+  std::ofstream(folder / "end");
   CHECK(launcher.wait() == 0);
-  CHECK(has(launcher.err(), notice));
 }
 
 TEST_CASE("a spare that is too small for the ranks of any other host is named") {
