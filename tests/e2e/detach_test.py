@@ -200,9 +200,11 @@ class DetachTest(HostsCase):
         lines = [line for _, line, _ in command_lines()]
         for secret in env.values():
             self.assertFalse([line for line in lines if secret.encode() in line])
+        logs = [self.work / f'secret/rank_{rank}.log' for rank in range(4)]
+        self.wait_for(lambda: all(log.exists() and '\n' in log.read_text() for log in logs))
         self.there('a', PROGRAM, 'stop', 'secret')
-        for rank in range(4):
-            self.assertIn(f'{SECRET},{SECRET[::-1]}\n', (self.work / f'secret/rank_{rank}.log').read_text())
+        for log in logs:
+            self.assertIn(f'{SECRET},{SECRET[::-1]}\n', log.read_text())
 
     def hidden(self, name, file):
         """The commands that make a file empty on a host, and bring it back."""

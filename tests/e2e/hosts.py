@@ -16,7 +16,7 @@ from run_folder import RunFolder
 
 PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
 SSHD = shutil.which('sshd', path=os.environ['PATH'] + ':/usr/sbin')
-MARK = f'HGT_HOSTS_TEST_{os.getpid()}'  # in the environment of all that runs on a host
+MARK = f'HGT_HOSTS_TEST_{os.getpid()}_'  # in the environment of all that runs on a host
 
 
 def sh(*command, **options):
@@ -72,6 +72,7 @@ class Hosts:
         pathlib.Path('/run/sshd').mkdir(exist_ok=True)
         for key in ('key', 'hostkey'):
             sh('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', self.folder / key)
+        self.delete_networks()  # those that a killed test with the same pid has left
         for bridge in (self.bridge, self.fast_bridge):
             sh('ip', 'link', 'add', bridge, 'type', 'bridge')
             sh('ip', 'link', 'set', bridge, 'up')
@@ -207,10 +208,15 @@ class Hosts:
         for process in self.processes:
             process.kill()
             process.wait()
+        self.delete_networks()
+
+    def delete_networks(self):
+        """As far as they are there."""
+        bridges = (self.bridge, self.fast_bridge)
+        for link in (*(f'{bridge}{name}' for bridge in bridges for name in self.names), *bridges):
+            subprocess.run(['ip', 'link', 'del', link], check=False, stderr=subprocess.DEVNULL)
         for name in self.names:
-            subprocess.run(['ip', 'netns', 'del', f'{self.bridge}{name}'], check=False)
-        for bridge in (self.bridge, self.fast_bridge):
-            subprocess.run(['ip', 'link', 'del', bridge], check=False)
+            subprocess.run(['ip', 'netns', 'del', f'{self.bridge}{name}'], check=False, stderr=subprocess.DEVNULL)
 
     def sent(self, name, device):
         """Bytes that the host has sent there."""
@@ -296,11 +302,11 @@ class HostsCase(unittest.TestCase):
         self.assertEqual(process.returncode, exit_code, out + err)
         return out, err
 
-    def wait_for(self, condition, process):
-        """What it returns, once that is something; until then the process runs."""
+    def wait_for(self, condition, process=None):
+        """What it returns, once that is something; until then the process, if any is given, runs."""
         deadline = time.monotonic() + 120
         while not (found := condition()):
-            self.assertIsNone(process.poll(), 'it has ended')
+            self.assertIsNone(process and process.poll(), 'it has ended')
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
         return found

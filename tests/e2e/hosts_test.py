@@ -13,7 +13,7 @@ import unittest
 
 from hosts import PROGRAM, HostsCase, command_lines, main, sh
 
-SECRET = 'hf_' + 'SeCrEt' * 3
+SECRET = f'hf_{"SeCrEt" * 3}{os.getpid()}'  # the same test may run twice on this machine
 
 
 class HostsTest(HostsCase):

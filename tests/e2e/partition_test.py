@@ -115,14 +115,12 @@ class PartitionTest(HostsCase):
         uptimes = dict(line.split() for line in out.splitlines())
         self.assertGreater(int(uptimes['[r0]']) - int(uptimes['[r1]']), 5000)
         for first, host in enumerate('ab'):
-            go = self.work / f'go_{first}'
-            process = self.start_ready(f'echo ready $RANK; until [ -e {go} ]; do sleep 0.01; done; [ $RANK = {first} ] && exit 7; sleep 0.3; exit 8')
+            process = self.start_ready(f'echo ready $RANK; until [ -e go_{first}_$RANK ]; do sleep 0.01; done; [ $RANK = {first} ] && exit 7; sleep 0.3; exit 8')
             process.send_signal(signal.SIGSTOP)  # it hears of both at once
-            go.touch()
-            deadline = time.monotonic() + 10
-            while any(go.name.encode() in line for name in 'ab' for _, line in self.hosts.processes_of(name)):
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.01)
+            for rank in first, 1 - first:
+                (self.work / f'go_{first}_{rank}').touch()
+                # The guard of a rank ends once it has noted when that has ended.
+                self.wait_for(lambda: not any(line.startswith(b'guard-of-') for _, line in self.hosts.processes_of('ab'[rank])))
             process.send_signal(signal.SIGCONT)
             _, err = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 7, err)
