@@ -53,9 +53,10 @@ class Train(JobTest):
     def start_unread(self, run):
         """A run of which the console is a full pipe."""
         process = self.job.start_training(run, *FOREVER, '--steps_per_print', 1)
+        self.addCleanup(process.kill)
         fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
         self.job.wait_for_step(run, 100, process)
-        self.assertGreater(len(self.console(run)), 8192)
+        wait_for(lambda: len(self.console(run)) > 8192, process)
         return process
 
     def console(self, run):

@@ -229,7 +229,7 @@ ROWS = {
     'communication_data_type': (JOB, 'bf16', 'memory_of_two'),
     'distributed.backend': (JOB, 'gloo', 'meeting'),
     'distributed.interface': (JOB, 'no-such-0', 'refusal'),
-    'distributed.timeout_minutes': (JOB, 0.02, 'ends_a_frozen_run'),
+    'distributed.timeout_minutes': (JOB, 0.1, 'ends_a_frozen_run'),
     'hardware.device': (JOB, 'cuda', 'refusal'),
     'hardware.threads': (JOB, 2, 'layout'),
     'hardware.oversubscribe': (JOB, True, 'gpus_wanted_for_two'),

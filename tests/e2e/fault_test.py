@@ -25,19 +25,6 @@ def no_large_files():
 
 
 class FaultTest(job.JobTest):
-    def start_endless(self, run, *args, until_step):
-        """Starts a run that trains until it is stopped; returns after some steps."""
-        process = self.job.start_training(run, '--steps', 1_000_000, *args)
-        self.job.wait_for_step(run, until_step, process)
-        return process
-
-    def finish(self, run, **options):
-        """Resumes the run for some more steps. Returns its losses, and those of an undisturbed run of that length."""
-        steps = self.job.metrics(run)[-1]['step'] + 10
-        self.job.train(run, '--resume', 'auto', '--steps', steps, **options)
-        self.job.train(run + '_undisturbed', '--steps', steps)
-        return self.job.losses(run), self.job.losses(run + '_undisturbed')
-
     def test_the_log_of_a_rank_that_crashed_outlives_the_folder_of_its_test(self):
         shown = io.StringIO()
         with contextlib.redirect_stderr(shown), RunFolder() as folder:
@@ -67,7 +54,7 @@ class FaultTest(job.JobTest):
         self.assertIn(f'the last checkpoint is of step {last}\n  resume with: ', err)
         self.assertRegex(err, 'resume with: .*hgtrain --config config.json --run_dir stopped .* --resume auto\n')
         self.assertEqual(self.job.checkpoints('stopped')[-1], f'step_{last:08}')
-        losses, undisturbed = self.finish('stopped', workers=1)
+        losses, undisturbed = self.finish('stopped', resumed_on=1)
         for (step, loss, _), (_, expected, _) in zip(losses[:last + 20], undisturbed):
             self.assertAlmostEqual(loss, expected, delta=1e-6 * expected, msg=f'step {step}')
 
@@ -281,7 +268,7 @@ class FaultTest(job.JobTest):
         self.assertEqual(self.job.verdict('impatient_saver')['last_checkpoint'], 'impatient_saver/checkpoints/' + last)
 
     def test_a_worker_that_hangs_is_found_and_named(self):
-        process = self.start_endless('frozen', '--distributed.timeout_minutes', 0.05, until_step=3)
+        process = self.start_endless('frozen', '--distributed.timeout_minutes', 0.1, until_step=3)
         os.kill(job.workers_of(process)[-1], signal.SIGSTOP)
         _, err = process.communicate(timeout=600)
         self.assertIn(process.returncode, (5, 6), err)

@@ -173,6 +173,19 @@ class JobTest(unittest.TestCase):
         cls.job.train('whole')
         cls.whole = cls.job.losses('whole')
 
+    def start_endless(self, run, *args, until_step, **options):
+        """Starts a run that trains until it is stopped; returns after some steps."""
+        process = self.job.start_training(run, '--steps', 1_000_000, *args, **options)
+        self.job.wait_for_step(run, until_step, process)
+        return process
+
+    def finish(self, run, *args, workers=2, resumed_on=None):
+        """Resumes the run for some more steps. Returns its losses, and those of an undisturbed run of that length."""
+        steps = self.job.metrics(run)[-1]['step'] + 10
+        self.job.train(run, *args, '--resume', 'auto', '--steps', steps, workers=resumed_on or workers)
+        self.job.train(run + '_undisturbed', *args, '--steps', steps, workers=workers)
+        return self.job.losses(run), self.job.losses(run + '_undisturbed')
+
     def numbers(self, run):
         return [(m['step'], m['loss'], m['grad_norm'], m.get('eval_loss')) for m in self.job.metrics(run)]
 

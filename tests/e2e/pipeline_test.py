@@ -87,8 +87,7 @@ class PipelineTest(job.JobTest):
     @unittest.skipUnless(os.uname().machine == 'x86_64', 'numbers of system calls')
     def test_a_stage_that_hangs_is_named_and_what_it_did(self):
         for rank in 0, 1:
-            process = self.job.start_training(f'hangs{rank}', '--steps', 1_000_000, *MODEL, *stages(2), '--distributed.timeout_minutes', 0.05)
-            self.job.wait_for_step(f'hangs{rank}', 3, process)
+            process = self.start_endless(f'hangs{rank}', *MODEL, *stages(2), '--distributed.timeout_minutes', 0.08, until_step=3)
             job.stop_computing(job.workers_of(process)[rank])
             _, err = process.communicate(timeout=600)
             self.assertEqual(process.returncode, 5, err)
@@ -122,14 +121,12 @@ class PipelineTest(job.JobTest):
                 self.assert_close(run, 'unbroken')
 
     def test_a_killed_run_resumes_from_its_last_checkpoint(self):
-        self.job.train('unkilled', *MODEL, *stages(2), workers=4)
-        process = self.job.start_training('killed', *MODEL, *stages(2), workers=4)
-        self.job.wait_for_step('killed', random.Random(os.getpid()).randint(5, 12), process)
+        process = self.start_endless('killed', *MODEL, *stages(2), until_step=random.Random(os.getpid()).randint(5, 12), workers=4)
         os.kill(random.choice(job.workers_of(process)), signal.SIGKILL)
         self.assertRegex(process.communicate()[1], r'rank \d of 4 \(stage \d, data rank \d; pid')
         self.assertEqual(self.job.verdict('killed')['workers'][3]['place'], 'stage 1, data rank 1')
-        self.job.train('killed', *MODEL, *stages(2), '--resume', 'auto', workers=4)
-        self.assertEqual(self.job.losses('killed'), self.job.losses('unkilled'))
+        losses, undisturbed = self.finish('killed', *MODEL, *stages(2), workers=4)
+        self.assertEqual(losses, undisturbed)
 
     def test_all_workers_name_the_bad_tensor_of_one_worker_and_the_one_that_has_it_is_blamed(self):
         said = []

@@ -64,13 +64,11 @@ class TensorTest(job.JobTest):
         self.assert_each_resumes_in_the_next(MODEL, ((tensor(2), 2), ((), 1), (tensor(2, *stage(3)), 4), (tensor(4, *SPLIT), 4)))
 
     def test_a_killed_run_resumes_from_its_last_checkpoint(self):
-        self.job.train('unkilled', *MODEL, *tensor(2), workers=2)
-        process = self.job.start_training('killed', *MODEL, *tensor(2), workers=2)
-        self.job.wait_for_step('killed', random.Random(os.getpid()).randint(5, 12), process)
+        process = self.start_endless('killed', *MODEL, *tensor(2), until_step=random.Random(os.getpid()).randint(5, 12))
         os.kill(random.choice(job.workers_of(process)), signal.SIGKILL)
         process.communicate()
-        self.job.train('killed', *MODEL, *tensor(2), '--resume', 'auto', workers=2)
-        self.assertEqual(self.numbers('killed'), self.numbers('unkilled'))
+        self.finish('killed', *MODEL, *tensor(2))
+        self.assertEqual(self.numbers('killed'), self.numbers('killed_undisturbed'))
 
     def test_all_workers_name_the_bad_tensor_of_one_worker(self):
         said = []

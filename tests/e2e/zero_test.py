@@ -59,13 +59,11 @@ class ZeroTest(job.JobTest):
             self.same_files('tiny0', f'tiny{number}', 5)
 
     def test_a_killed_run_resumes_from_its_last_checkpoint(self):
-        self.job.train('whole3', *WIDE, *stage(3))
-        process = self.job.start_training('killed', *WIDE, *stage(3))
-        self.job.wait_for_step('killed', random.Random(os.getpid()).randint(5, 12), process)
+        process = self.start_endless('killed', *WIDE, *stage(3), until_step=random.Random(os.getpid()).randint(5, 12))
         os.kill(random.choice(job.workers_of(process)), signal.SIGKILL)
         process.communicate()
-        self.job.train('killed', *WIDE, *stage(3), '--resume', 'auto')
-        self.assertEqual(self.job.losses('killed'), self.job.losses('whole3'))
+        losses, undisturbed = self.finish('killed', *WIDE, *stage(3))
+        self.assertEqual(losses, undisturbed)
 
     def test_the_bad_tensor_is_named_at_every_stage(self):
         said = []
