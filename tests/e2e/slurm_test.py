@@ -19,6 +19,7 @@ CONFIG = """\
 ClusterName=test
 SlurmctldHost=head({net}.254)
 SlurmctldPort=16817
+CommunicationParameters=NoCtldInAddrAny
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket,cred_expire=15
@@ -66,9 +67,9 @@ class SlurmTest(HostsCase):
         key.chmod(0o400)
         cls.serve('munged', '--foreground', '--force', f'--key-file={key}', f'--socket={cls.folder}/munge.socket',
                   f'--pid-file={cls.folder}/munged.pid', f'--log-file={cls.folder}/munged.log', f'--seed-file={cls.folder}/seed')
-        cls.serve('unshare', '-u', 'sh', '-c', 'hostname head; exec slurmctld -D -c')
         names = cls.folder / 'names'
-        names.write_text(f'127.0.0.1 localhost\n{cls.hosts.net}.1 a\n{cls.hosts.net}.2 b\n')
+        names.write_text(f'127.0.0.1 localhost\n{cls.hosts.net}.1 a\n{cls.hosts.net}.2 b\n{cls.hosts.net}.254 head\n')
+        cls.serve('unshare', '-m', '-u', 'sh', '-c', f'hostname head; mount --bind {names} /etc/hosts; exec slurmctld -D -c')
         for name in 'ab':
             inside = ['nsenter', '-t', str(cls.hosts.first_process(name)), '-n', '-u', '-i']
             cls.serve(*inside, 'unshare', '-m', 'sh', '-c', f'mount -t tmpfs tmpfs /dev/shm; mount --bind {names} /etc/hosts; exec slurmd -D -N {name}')
