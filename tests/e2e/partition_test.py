@@ -115,7 +115,8 @@ class PartitionTest(HostsCase):
         uptimes = dict(line.split() for line in out.splitlines())
         self.assertGreater(int(uptimes['[r0]']) - int(uptimes['[r1]']), 5000)
         for first, host in enumerate('ab'):
-            process = self.start_ready(f'echo ready $RANK; until [ -e go_{first}_$RANK ]; do sleep 0.01; done; [ $RANK = {first} ] && exit 7; sleep 0.3; exit 8')
+            process = self.start_ready(f'echo ready $RANK; until [ -e go_{first}_$RANK ]; do sleep 0.01; done; '
+                                       f'[ $RANK = {first} ] && exit 7; sleep 0.3; exit 8')
             process.send_signal(signal.SIGSTOP)  # it hears of both at once
             for rank in first, 1 - first:
                 (self.work / f'go_{first}_{rank}').touch()
