@@ -115,9 +115,8 @@ class FaultTest(job.JobTest):
 
     def kill_at_its_first_steps(self, run, *args):
         """Starts a run that saves nothing, and kills all its processes once it has logged a step."""
-        endless = ('--steps', 1_000_000, '--checkpoint.save_interval', 0)
-        process = self.job.start_training(run, *endless, *args)
-        self.job.wait_for_step(run, STEPS + 1, process)  # more than what it held before
+        # More steps than what it held before.
+        process = self.start_endless(run, '--checkpoint.save_interval', 0, *args, until_step=STEPS + 1)
         workers = job.workers_of(process)
         process.kill()
         process.communicate()

@@ -132,8 +132,7 @@ class TrainTest(job.JobTest):
 
     def test_an_existing_run_is_refused_and_so_is_one_in_use(self):
         self.assertIn('--resume auto', self.job.train('whole', exit_code=2))
-        process = self.job.start_training('busy', '--steps', 1_000_000)
-        self.job.wait_for_step('busy', 1, process)
+        process = self.start_endless('busy', until_step=1)
         self.assertIn('in use', self.job.train('busy', '--resume', 'auto', exit_code=2))
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=600)
@@ -398,8 +397,7 @@ class TrainTest(job.JobTest):
         self.assertFalse((self.job.folder / 'dry').exists())
 
     def test_a_run_that_is_stopped_is_saved_though_its_copy_is_not(self):
-        process = self.job.start_training('uncopied', '--steps', 1000000, '--checkpoint.copy_to', 'copy')
-        self.job.wait_for_step('uncopied', 10, process)
+        process = self.start_endless('uncopied', '--checkpoint.copy_to', 'copy', until_step=10)
         job.wait_for(lambda: (self.job.folder / 'copy/checkpoints/latest').exists(), process)
         (self.job.folder / 'copy/checkpoints').rename(self.job.folder / 'moved_copy')
         (self.job.folder / 'copy/checkpoints').write_text('in the way')
