@@ -13,14 +13,14 @@
 namespace hgt {
 namespace {
 
-/// `there` is the memory to compare with, 0 if it is not known; `before` and `after` stand around
-/// it in the message.
-void refuse_beyond(const char* flag, std::int64_t bytes, std::int64_t there, const char* before,
-                   const char* after) {
+/// `there` is the memory to compare with, 0 if it is not known; `words` say in the message what it
+/// is, with {} for the amount.
+void refuse_beyond(const char* flag, std::int64_t bytes, std::int64_t there, const char* words) {
   if (there <= 0 || bytes <= there) return;
   const auto [asked, room] = human_bytes(bytes, there);
   throw Error(ErrorKind::kDevice,
-              fmt::format("{} asks for {} of memory, and {}{}{}", flag, asked, before, room, after),
+              fmt::format("{} asks for {} of memory, and {}", flag, asked,
+                          fmt::format(fmt::runtime(words), room)),
               fmt::format("use a smaller {}", flag));
 }
 
@@ -67,11 +67,11 @@ ProcessCount process_count(const char* flag, const std::string& text, bool is_he
 }
 
 void check_memory(const char* flag, std::int64_t bytes) {
-  refuse_beyond(flag, bytes, free_memory(), "", " are free");
+  refuse_beyond(flag, bytes, free_memory(), "{} are free");
 }
 
 void check_memory(const char* flag, std::int64_t bytes, const VisibleGpu& gpu) {
-  refuse_beyond(flag, bytes, gpu.memory_bytes, "the GPU has ", "");
+  refuse_beyond(flag, bytes, gpu.memory_bytes, "the GPU has {}");
 }
 
 }  // namespace hgt

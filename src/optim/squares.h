@@ -4,18 +4,20 @@
 
 namespace hgt {
 
+/// Independent sums, so that the loop is vectorised as written.
+inline constexpr std::int64_t kSquareLanes = 32;
+
 /// The sum of squares of value_at(0), ..., value_at(count - 1), in fp64; `count` decides the order.
-/// Before each 32 values but the last few, fetch(i) is called with the first one's number.
+/// Before each kSquareLanes values but the last few, fetch(i) is called with the first one's
+/// number.
 template <class ValueAt, class Fetch>
 double sum_of_squares(std::int64_t count, const ValueAt& value_at, const Fetch& fetch) {
-  constexpr std::int64_t kLanes =
-      32;  // independent sums, so that the loop is vectorised as written
-  double lanes[kLanes] = {};
+  double lanes[kSquareLanes] = {};
   std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
+  for (; i + kSquareLanes <= count; i += kSquareLanes) {
     fetch(i);
 #pragma omp simd
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+    for (std::int64_t lane = 0; lane < kSquareLanes; ++lane) {
       const double x = value_at(i + lane);
       lanes[lane] += x * x;
     }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <immintrin.h>
 
-#include "rows.h"
+#include "hgtrain/base/fetch.h"
 
 // Intel's Advanced Matrix Extensions have eight registers of 16 rows of 64 bytes. An instruction
 // multiplies 16 rows of 32 bf16 by 16 columns, whose numbers lie in pairs along the sum, as in

@@ -38,7 +38,7 @@ class RowFetcher {
   void fetch(int rows) {
     for (; rows > 0 && at_ < size_; --rows) {
       Rows& head = heads_[at_];
-      cpu::fetch<2>(head.next, head.bytes);
+      hgt::fetch<2>(head.next, head.bytes);
       head.next += head.stride;
       if (--head.left == 0) ++at_;
     }
